@@ -32,15 +32,15 @@ impl Fetch<'_> {
         let (base, path) = Endpoint::split(self.url);
         let endpoint = Endpoint::resolve(base, self.authorities)?.with_patience(self.time_max);
         let deadline = Instant::now() + self.time_max;
-        let failed = |error: std::io::Error| format!("{base}: {error}");
-        let mut connection = HttpConnection::open_by(&endpoint, deadline).map_err(failed)?;
         let exchange = ShortExchange {
             head: self.head(&endpoint.host, path),
             body: self.form.unwrap_or_default().as_bytes(),
             kept_max_bytes: self.body_max_bytes,
             deadline,
         };
-        connection.exchange_short(exchange).map_err(failed)
+        let opened = HttpConnection::open_by(&endpoint, deadline);
+        let answer = opened.and_then(|mut connection| connection.exchange_short(exchange));
+        answer.map_err(|error| format!("{base}: {error}"))
     }
 
     fn head(&self, host: &str, path: &str) -> String {

@@ -179,13 +179,18 @@ pub fn listed(page: &str) -> Result<Vec<ListedObject>, String> {
 }
 
 fn listed_object(entry: Element<'_>) -> Result<ListedObject, String> {
-    let text = |name| entry.child_text(name).map_err(|error| error.to_string());
-    let size = text("Size")?.unwrap_or_default();
+    let size = child_text(entry, "Size")?;
     Ok(ListedObject {
-        key: text("Key")?.unwrap_or_default().into_owned(),
+        key: child_text(entry, "Key")?,
         length: size.trim().parse().map_err(|_| format!("an object has no size but {size:?}"))?,
-        etag: text("ETag")?.unwrap_or_default().into_owned(),
+        etag: child_text(entry, "ETag")?,
     })
+}
+
+/// The text of a child; empty without the child.
+fn child_text(entry: Element<'_>, name: &str) -> Result<String, String> {
+    let text = entry.child_text(name).map_err(|error| error.to_string())?;
+    Ok(text.unwrap_or_default().into_owned())
 }
 
 fn entries(page: &str, roots: &[&str], names: &[&str]) -> Result<Vec<ObjectVersion>, String> {
@@ -208,6 +213,7 @@ fn entry(entry: Element<'_>) -> Result<ObjectVersion, XmlError> {
 /// The code and the message of an error document; `None` for any other.
 pub(super) fn error_message(body: &str) -> Option<String> {
     let document = Document::parse(body.as_bytes()).ok()?;
-    let text = |name| document.root().child_text(name).ok().flatten();
-    Some(format!("{}: {}", text("Code")?, text("Message")?))
+    let code = document.root().child_text("Code").ok()??;
+    let message = document.root().child_text("Message").ok()??;
+    Some(format!("{code}: {message}"))
 }

@@ -691,8 +691,10 @@ impl MirrorFeed {
     ) -> Result<ReadKeys, StoreError> {
         let is_end_of_walk = batch.range.as_ref().is_some_and(|range| range.through.is_none());
         let compare = batch.end.is_in_snapshot();
-        let due = |change| self.due_key(mirror, store, change, compare).transpose();
-        let due = batch.changes.into_iter().filter_map(due).collect::<Result<_, _>>()?;
+        let mut due = Vec::new();
+        for change in batch.changes {
+            due.extend(self.due_key(mirror, store, change, compare)?);
+        }
         Ok(ReadKeys { due, end: batch.end, is_end_of_walk })
     }
 

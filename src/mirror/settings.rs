@@ -98,14 +98,8 @@ struct MirrorFile {
 impl ActiveHours {
     /// Parses `HH:MM-HH:MM`; the end may be on the next day.
     pub fn parse(text: &str) -> Option<Self> {
-        let minute = |text: &str| {
-            let (hour, minute) = text.split_once(':')?;
-            let hour: u32 = hour.parse().ok()?;
-            let minute: u32 = minute.parse().ok()?;
-            (hour < 24 && minute < 60).then_some(hour * 60 + minute)
-        };
         let (from, to) = text.split_once('-')?;
-        Some(Self { from: minute(from)?, to: minute(to)? })
+        Some(Self { from: minute_of_day(from)?, to: minute_of_day(to)? })
     }
 
     /// Whether they include this time.
@@ -119,6 +113,13 @@ impl ActiveHours {
     }
 }
 
+fn minute_of_day(text: &str) -> Option<u32> {
+    let (hour, minute) = text.split_once(':')?;
+    let hour: u32 = hour.parse().ok()?;
+    let minute: u32 = minute.parse().ok()?;
+    (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+}
+
 impl MirrorSettings {
     /// Reads the tables of the configuration file with this text. Everything that can be checked
     /// without the targets is checked.
@@ -126,17 +127,16 @@ impl MirrorSettings {
     /// # Errors
     /// The first problem with its line. It quotes no key.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Vec<Self>, String> {
-        let told = |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", line_of(text, at));
-        let file: MirrorFile =
-            toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
+        let file: MirrorFile = toml::from_str(text)
+            .map_err(|error| problem_at(text, &error.span().unwrap_or_default(), error.message()))?;
         let mut mirrors: Vec<Self> = Vec::new();
         for table in &file.mirror {
             let mirror = table.get_ref().settings(&table.span(), sources);
-            let mirror = mirror.map_err(|(at, why)| told(&at, &why))?;
+            let mirror = mirror.map_err(|(at, why)| problem_at(text, &at, &why))?;
             let is_known = mirrors.iter().any(|known| known.name == mirror.name);
             if is_known || mirrors.len() == MIRRORS_MAX {
                 let why = if is_known { "another has this name" } else { "there are too many" };
-                return Err(told(&table.get_ref().name.span(), why));
+                return Err(problem_at(text, &table.get_ref().name.span(), why));
             }
             mirrors.push(mirror);
         }
@@ -188,6 +188,10 @@ impl MirrorSettings {
         }
         places
     }
+}
+
+fn problem_at(text: &str, at: &Range<usize>, why: &str) -> String {
+    format!("line {}: [[mirror]]: {why}", line_of(text, at))
 }
 
 impl MirrorTable {

@@ -9,7 +9,7 @@ use crate::base::digest::{Md5, to_hex};
 use crate::base::encoded_words;
 use crate::base::limits::{GIB, MIB};
 use crate::client::RateLimit;
-use crate::store::{ETag, FoundVersion, ObjectReader, Store, VersionRecord};
+use crate::store::{ETag, FoundVersion, ObjectReader, Store, StoreError, VersionRecord};
 use crate::transfer::{Header, Origin, PeerError, SendBody, Tags, UploadShape};
 
 /// The longest body of one request (S3, "Amazon S3 multipart upload limits").
@@ -70,17 +70,20 @@ impl VersionBytes<'_> {
     }
 
     fn md5(&self, range: Range<u64>) -> Result<[u8; 16], PeerError> {
-        let lasting = |error| PeerError::Lasting(format!("it cannot be read: {error}"));
-        let mut reader = self.store.read(self.found, range).map_err(lasting)?;
+        let mut reader = self.store.read(self.found, range).map_err(|error| lasting(&error))?;
         let mut md5 = Md5::new();
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
-            match reader.read(&mut buffer).map_err(lasting)? {
+            match reader.read(&mut buffer).map_err(|error| lasting(&error))? {
                 0 => return Ok(md5.finish()),
                 count => md5.update(&buffer[..count]),
             }
         }
     }
+}
+
+fn lasting(error: &StoreError) -> PeerError {
+    PeerError::Lasting(format!("it cannot be read: {error}"))
 }
 
 /// The lengths of the bodies that a version is sent in: its parts, so that the entity tag is the

@@ -123,10 +123,12 @@ impl ProbeReport {
         let conditional = [RemoteProperty::Create, RemoteProperty::Race];
         let (races, others): (Vec<_>, Vec<_>) =
             self.checks.iter().partition(|check| conditional.contains(&check.property));
-        let broken = |check: &&ProbeCheck| {
-            Some(format!("{}: {}", check.property.name(), check.outcome.as_ref().err()?))
-        };
-        others.iter().find_map(broken).or_else(|| races.iter().find_map(broken))
+        for check in others.into_iter().chain(races) {
+            if let Err(why) = &check.outcome {
+                return Some(format!("{}: {why}", check.property.name()));
+            }
+        }
+        None
     }
 
     fn holds(&self, property: RemoteProperty) -> bool {

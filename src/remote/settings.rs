@@ -72,12 +72,11 @@ impl RemoteSettings {
     /// # Errors
     /// The first problem with its line. It quotes no key.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Option<Self>, String> {
-        let told = |at: &Range<usize>, why: &str| format!("line {}: [remote]: {why}", line_of(text, at));
-        let file: RemoteFile =
-            toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
+        let file: RemoteFile = toml::from_str(text)
+            .map_err(|error| problem_at(text, &error.span().unwrap_or_default(), error.message()))?;
         let Some(table) = file.remote else { return Ok(None) };
         let settings = table.get_ref().settings(&table.span(), sources);
-        settings.map(Some).map_err(|(at, problem)| told(&at, &problem))
+        settings.map(Some).map_err(|(at, problem)| problem_at(text, &at, &problem))
     }
 
     /// The prefix of all keys: empty, or with a `/` at its end.
@@ -101,6 +100,10 @@ impl RemoteSettings {
     pub fn place(&self) -> String {
         format!("{}/{}", self.bucket, self.key_prefix())
     }
+}
+
+fn problem_at(text: &str, at: &Range<usize>, why: &str) -> String {
+    format!("line {}: [remote]: {why}", line_of(text, at))
 }
 
 impl RemoteTable {

@@ -397,7 +397,6 @@ fn tags_in(document: &[u8]) -> Option<Tags> {
 /// The headers with the tags', if there are any; sorted.
 pub fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
     if !tags.is_empty() {
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let pairs = tags.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
         headers.push((TAGGING.to_owned(), pairs.collect::<Vec<_>>().join("&")));
     }
@@ -405,14 +404,22 @@ pub fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
     headers
 }
 
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
 /// The headers without the tags', and the tags.
 pub fn without_tags(headers: &[Header]) -> (Vec<Header>, Tags) {
     let (tagging, others): (Vec<_>, Vec<_>) = headers.iter().cloned().partition(|(name, _)| name == TAGGING);
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+
     let pairs = tagging.iter().flat_map(|(_, value)| value.split('&'));
     let tags =
         pairs.filter_map(|pair| pair.split_once('=')).map(|(name, value)| (decoded(name), decoded(value)));
     (others, tags.collect())
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Whether the metadata has a modification time.

@@ -17,6 +17,7 @@ const ROOTS: [&str; 3] = ["ListBucketResult", "ListVersionsResult", "ListVersion
 const EMPTY_PAGES_MAX: u32 = 1_000;
 /// The part of a token that an error names.
 const SHOWN_CHARS: usize = 80;
+const UNSAID: &str = "a page of the listing does not say where the next begins";
 
 /// A version of an object, or a delete marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,12 +74,10 @@ impl PagesSeen {
     /// # Errors
     /// A message that names the place: the listing was there before, or does not advance.
     fn note(&mut self, listed: &[PageEntry], next: &PageStart) -> Result<(), String> {
-        let shown = |text: &Option<String>| -> String {
-            text.as_deref().unwrap_or_default().chars().take(SHOWN_CHARS).collect()
-        };
+        let token = start_of(next.token.as_deref());
         let place = match &next.version {
-            Some(_) => format!("{:?}, version {:?}", shown(&next.token), shown(&next.version)),
-            None => format!("{:?}", shown(&next.token)),
+            Some(version) => format!("{token:?}, version {:?}", start_of(Some(version))),
+            None => format!("{token:?}"),
         };
         if !self.starts.insert(hash_of(next)) {
             return Err(format!("it repeats: the next page begins at {place} once more"));
@@ -93,6 +92,10 @@ impl PagesSeen {
         }
         Ok(())
     }
+}
+
+fn start_of(text: Option<&str>) -> String {
+    text.unwrap_or_default().chars().take(SHOWN_CHARS).collect()
 }
 
 fn hash_of(value: &impl Hash) -> u64 {
@@ -337,26 +340,27 @@ impl<'p> Listing<'p> {
     }
 
     fn next_place(self, all_versions: bool) -> Result<Option<PageStart>, String> {
-        let unsaid = || "a page of the listing does not say where the next begins".to_owned();
-        let told = |child: &str| -> Result<Option<String>, String> {
-            let given = text(self.root, child)?;
-            let restored = self.page.restored(&given).unwrap_or(given);
-            Ok(Some(restored).filter(|text| !text.is_empty()))
-        };
         if text(self.root, "IsTruncated")?.trim() != "true" {
             return Ok(None);
         }
         if !all_versions {
-            let token = told("NextContinuationToken")?.ok_or_else(unsaid)?;
+            let token = self.told("NextContinuationToken")?.ok_or(UNSAID)?;
             return Ok(Some(PageStart { token: Some(token), version: None }));
         }
-        let token = told("NextKeyMarker")?.ok_or_else(unsaid)?;
+        let token = self.told("NextKeyMarker")?.ok_or(UNSAID)?;
         let token = match self.encoded {
             true => decoded(&token)
                 .ok_or_else(|| format!("the place {token:.80} of the next page is not UTF-8"))?,
             false => token,
         };
-        Ok(Some(PageStart { token: Some(token), version: told("NextVersionIdMarker")? }))
+        Ok(Some(PageStart { token: Some(token), version: self.told("NextVersionIdMarker")? }))
+    }
+
+    /// A place in the next page; `None` where the page names none.
+    fn told(&self, child: &str) -> Result<Option<String>, String> {
+        let given = text(self.root, child)?;
+        let restored = self.page.restored(&given).unwrap_or(given);
+        Ok(Some(restored).filter(|text| !text.is_empty()))
     }
 }
 

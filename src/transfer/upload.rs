@@ -1,5 +1,6 @@
 //! The upload of one object, whole or in parts, compared with the digests that the server answers.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -7,10 +8,10 @@ use crate::base::Timestamp;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::base::digest::{Md5, to_hex};
+use crate::base::digest::{Md5, from_hex, to_hex};
 use crate::base::limits::MIB;
 use crate::client::Answer;
-use crate::xml::{Document, Writer};
+use crate::xml::{Document, Element, Writer};
 
 use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts, passing};
 
@@ -160,8 +161,10 @@ impl ObjectUpload<'_> {
         let headers = self.headers.iter().cloned().chain(self.time_header()).chain(checksum).chain([digest]);
         let headers: Vec<_> = headers.collect();
         let call = PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
-        let mut send = || put(link, call, 0..length, Some(md5), origin);
-        if self.repeated { attempts(send) } else { send() }
+        if self.repeated {
+            return attempts(|| put(link, call, 0..length, Some(md5), origin));
+        }
+        put(link, call, 0..length, Some(md5), origin)
     }
 
     fn time_header(&self) -> Option<Header> {
@@ -304,12 +307,16 @@ fn uploads_of(link: &mut PeerLink<'_>, key: &str) -> Result<Vec<(String, Option<
     }
     let mut uploads = Vec::new();
     for upload in document.root().children().filter(|child| child.name() == "Upload") {
-        let text = |name| upload.child_text(name).ok().flatten().unwrap_or_default();
-        if text("Key") == key {
-            uploads.push((text("UploadId").into_owned(), Timestamp::parse_iso8601(&text("Initiated"))));
+        if text_in(upload, "Key") == key {
+            let begun = Timestamp::parse_iso8601(&text_in(upload, "Initiated"));
+            uploads.push((text_in(upload, "UploadId").into_owned(), begun));
         }
     }
     Ok(uploads)
+}
+
+fn text_in<'d>(element: Element<'d>, name: &str) -> Cow<'d, str> {
+    element.child_text(name).ok().flatten().unwrap_or_default()
 }
 
 /// Sends one body, and compares what the server answers with it. A version that turns out to be
@@ -404,12 +411,7 @@ fn digest_refused(error: PeerError) -> PeerError {
 
 /// The digest in an entity tag; `None` for one of several parts, or of another form.
 fn md5_in(etag: &str) -> Option<[u8; 16]> {
-    let byte = |at: usize| u8::from_str_radix(etag.get(2 * at..2 * at + 2)?, 16).ok();
-    if etag.len() != 32 || !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let bytes: Vec<_> = (0..16).map(byte).collect::<Option<_>>()?;
-    bytes.try_into().ok()
+    from_hex(etag)?.try_into().ok()
 }
 
 /// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts
@@ -433,5 +435,5 @@ pub fn bare(etag: &str) -> String {
 
 fn child(document: &[u8], name: &str) -> Option<String> {
     let document = Document::parse(document).ok()?;
-    document.root().child_text(name).ok()?.map(std::borrow::Cow::into_owned)
+    document.root().child_text(name).ok()?.map(Cow::into_owned)
 }

@@ -69,17 +69,21 @@ impl EncryptionKeys {
         let lines = text.lines().enumerate().map(|(nth, line)| (nth + 1, line.trim()));
         let mut keys = Vec::new();
         for (nth, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-            let wrong = |why: String| format!("line {nth} is not that of a key: {why}");
-            let read = EncryptionKeyLine::decode(line).map_err(|why| wrong(why.to_string()))?;
-            let key = EncryptionKey::of(read.secret);
-            if key.id != read.id {
-                return Err(wrong("the id is that of another key, so that a digit is wrong".to_owned()));
-            }
+            let key = key_of_line(line).map_err(|why| format!("line {nth} is not that of a key: {why}"))?;
             keys.push(key);
         }
         let mut keys = keys.into_iter();
         let current = keys.next().ok_or("it has no key: make one with siltstone-tools remote key")?;
         Ok(Self { current, older: keys.collect() })
+    }
+}
+
+fn key_of_line(line: &str) -> Result<EncryptionKey, String> {
+    let read = EncryptionKeyLine::decode(line).map_err(|why| why.to_string())?;
+    let key = EncryptionKey::of(read.secret);
+    match key.id == read.id {
+        true => Ok(key),
+        false => Err("the id is that of another key, so that a digit is wrong".to_owned()),
     }
 }
 

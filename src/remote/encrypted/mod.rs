@@ -192,8 +192,8 @@ impl EncryptedBlocks {
 
     /// Their bytes.
     fn range(&self) -> Range<u64> {
-        let at = |block: u64| block.saturating_mul(EncryptedBlockHead::BLOCK_BYTES);
-        at(self.first)..at(self.end)
+        let start = self.first.saturating_mul(EncryptedBlockHead::BLOCK_BYTES);
+        start..self.end.saturating_mul(EncryptedBlockHead::BLOCK_BYTES)
     }
 
     /// The length of the plaintext of an object, which has the begin of the range.

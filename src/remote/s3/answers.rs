@@ -38,16 +38,16 @@ pub(super) fn is_failure(status: u16) -> bool {
 pub(super) fn error_of(answer: &Answer) -> RemoteError {
     let message = answer.error_message().unwrap_or_default();
     let code = code(answer);
-    let text = || format!("the remote answers {}: {message}", answer.status);
+    let text = format!("the remote answers {}: {message}", answer.status);
     if OF_NO_SPACE.contains(&code.as_str()) {
-        return RemoteError::Full(text());
+        return RemoteError::Full(text);
     }
     if OF_ONE_TRY.contains(&code.as_str()) {
-        return RemoteError::Unavailable(text());
+        return RemoteError::Unavailable(text);
     }
     // A missing bucket has the status of a missing object.
     if code == "NoSuchBucket" {
-        return RemoteError::Refused(text());
+        return RemoteError::Refused(text);
     }
     RemoteError::of_status(answer.status, &message)
 }
@@ -91,21 +91,22 @@ pub(super) fn object_of(name: &str, answer: &Answer) -> Result<RemoteObject, Rem
 /// section 14.4). Returns the length of the object.
 pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: u64) -> Result<u64, RemoteError> {
     let told = answer.header("content-range").unwrap_or_default();
-    let wrong = |what: String| {
-        RemoteError::Wrong(format!("asked for bytes {}-{}, the remote {what}", range.start, range.end - 1))
-    };
     let named = content_range(&told).filter(|(named, length)| {
         // A server that ignores the range answers 200 with the whole object, whose first bytes
         // would pass for those of the range.
         answer.status == 206 && named.start == range.start && named.end == range.end.min(*length)
     });
     let Some((named, length)) = named else {
-        return Err(wrong(format!("answers {} with {told:?}", answer.status)));
+        return Err(wrong_range(range, &format!("answers {} with {told:?}", answer.status)));
     };
     if received != named.end - named.start {
-        return Err(wrong(format!("sends {received} bytes")));
+        return Err(wrong_range(range, &format!("sends {received} bytes")));
     }
     Ok(length)
+}
+
+fn wrong_range(range: &Range<u64>, what: &str) -> RemoteError {
+    RemoteError::Wrong(format!("asked for bytes {}-{}, the remote {what}", range.start, range.end - 1))
 }
 
 /// The range that a `Content-Range` names, and the length of the object.

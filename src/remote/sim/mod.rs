@@ -265,7 +265,6 @@ impl SimRemote {
             return Err(unavailable("the answer did not come in time"));
         }
         let object = state.shown(name).ok_or(RemoteError::Missing)?;
-        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
         let object_length = object.bytes.len() as u64;
         let is_empty = range.is_empty();
@@ -313,6 +312,10 @@ impl SimRemote {
             None => state.apply(write),
         }
     }
+}
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 impl SimRemote {
