@@ -122,16 +122,15 @@ pub(crate) fn restore(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
     let raw_target = OsFs::new(data_dir.to_path_buf());
     if !from.is_dir() {
         return Err(Failure::of(from.display(), "there is no such directory"));
     }
-    if is_used(data_dir).map_err(|error| refused(&error))? {
-        return Err(refused(&BackupError::NotEmpty));
+    if is_used(data_dir).map_err(|error| Failure::of(data_dir.display(), &error))? {
+        return Err(Failure::of(data_dir.display(), &BackupError::NotEmpty));
     }
     let source = data_dir.beside(from).disk()?;
-    raw_target.create_root().map_err(|error| refused(&error))?;
+    raw_target.create_root().map_err(|error| Failure::of(data_dir.display(), &error))?;
     copy_keys(&OsFs::new(from), &raw_target).map_err(|error| data_dir.failed(&error))?;
     let target = data_dir.disk()?;
     let mut meter = Meter::start(json);
@@ -143,7 +142,7 @@ pub(crate) fn restore(
             return write_findings(&[Finding { damage, owner: None }], json, out);
         }
         Err(error @ BackupError::NotABackup) => return Err(Failure::of(from.display(), error)),
-        Err(error) => return Err(refused(&error)),
+        Err(error) => return Err(Failure::of(data_dir.display(), &error)),
     };
     write_restored(&report, json, out)?;
     // Without a ring in the backup, it comes from elsewhere.
@@ -154,18 +153,15 @@ pub(crate) fn restore(
 /// Gives the directory of a backup, and both of its slots, the keys of the store: each slot is a
 /// data directory like any other, and hard links share files.
 fn share_keys(from: &OsFs, target: &OsFs) -> Result<(), VaultError> {
-    let refused = |why: &str| Err(VaultError::Slots(why.to_owned()));
     let has_keys = is_encrypted(target)?;
     if !is_encrypted(from)? {
-        return match has_keys {
-            true => refused("it holds a backup of an encrypted data directory: name another directory"),
-            false => Ok(()),
-        };
+        let why = "it holds a backup of an encrypted data directory: name another directory";
+        return if has_keys { Err(VaultError::Slots(why.to_owned())) } else { Ok(()) };
     }
     if !has_keys && !target.list("")?.is_empty() {
-        return refused(
-            "it holds something in the clear, and the data directory is encrypted: name another directory",
-        );
+        let why =
+            "it holds something in the clear, and the data directory is encrypted: name another directory";
+        return Err(VaultError::Slots(why.to_owned()));
     }
     copy_keys(from, target)?;
     for slot in [BackupSlot::A, BackupSlot::B] {

@@ -52,10 +52,10 @@ pub(crate) fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).map_err(|error| refused(&error))?;
+        signal_hook::flag::register(signal, stop.clone())
+            .map_err(|error| Failure::of(data_dir.display(), &error))?;
     }
     let mut meter = Meter::start(json);
     let fs: Arc<dyn Fs> = data_dir.disk()?;
@@ -67,7 +67,7 @@ pub(crate) fn run(
         !stop.load(Ordering::Relaxed)
     });
     meter.finish();
-    let done = done.map_err(|error| refused(&error))?;
+    let done = done.map_err(|error| Failure::of(data_dir.display(), &error))?;
     if json {
         show::json(out, &describe(&done))?;
     } else {

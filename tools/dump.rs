@@ -1,6 +1,6 @@
 //! The command `dump`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,20 +55,23 @@ struct Dump<'a> {
 
 /// Opens a file, in the clear where it is one of an encrypted data directory.
 fn open_file(data_dir: &DataDir, path: &Path) -> Result<Arc<dyn File>, Failure> {
-    let failed = |error: io::Error| Failure::Command(error.to_string());
     let (dir, name) = split(path)?;
-    let file = OsFs::new(dir).open_read(name).map_err(failed)?;
+    let file = OsFs::new(dir).open_read(name).map_err(|error| Failure::Command(error.to_string()))?;
     let mut head = [0; SaltPage::HEAD_BYTES];
     let is_encrypted = file.read_exact_at(&mut head, 0).is_ok() && SaltPage::is_meant(&head);
     if !is_encrypted {
         return Ok(file);
     }
-    let path = std::path::absolute(path).map_err(failed)?;
+    let path = std::path::absolute(path).map_err(|error| Failure::Command(error.to_string()))?;
     for root in path.ancestors().skip(1).take(ROOT_DEPTH) {
         let has_keys =
             vault::is_encrypted(&OsFs::new(root)).map_err(|error| Failure::of(root.display(), error))?;
         if let Some(inside) = path.strip_prefix(root).ok().and_then(Path::to_str).filter(|_| has_keys) {
-            return data_dir.beside(root).disk()?.open_read(inside).map_err(failed);
+            return data_dir
+                .beside(root)
+                .disk()?
+                .open_read(inside)
+                .map_err(|error| Failure::Command(error.to_string()));
         }
     }
     Err(Failure::of(path.display(), "it is encrypted, and there is no KEYS in a directory above it"))

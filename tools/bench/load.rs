@@ -156,8 +156,10 @@ impl<'l> Load<'l> {
             Operation::List => Next::Request(self.bucket.list(), 200),
             Operation::Delete => {
                 let end = self.end.load(Ordering::Relaxed);
-                let take = |first: u64| (first < end).then_some(first + 1);
-                match self.first.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+                let taken = self.first.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| {
+                    (first < end).then_some(first + 1)
+                });
+                match taken {
                     Ok(first) => Next::Request(self.bucket.object("DELETE", &self.key(first)), 204),
                     Err(_) => Next::End,
                 }

@@ -406,13 +406,12 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
 
 /// The outcome of the last probe of the remote, and its age.
 fn remote_probe(figures: &ServerFigures, now: Timestamp) -> Option<Finding> {
-    let is_unfit = |value: Option<f64>| value.is_some_and(|value| value > 0.0);
     let change =
         "siltstone-tools remote probe says why; look for an upgrade of the remote, or a proxy in front of it";
-    if is_unfit(figures.remote_unfit_for_tier) {
+    if figures.remote_unfit_for_tier.is_some_and(|value| value > 0.0) {
         return Some(Finding::error("remote-probe", "the remote does not keep what is sent there", change));
     }
-    if is_unfit(figures.remote_unfit_for_takeover) {
+    if figures.remote_unfit_for_takeover.is_some_and(|value| value > 0.0) {
         let what = "the remote does not decide between two hosts, so that --takeover-after is not safe";
         return Some(Finding::warning("remote-probe", what, change));
     }

@@ -377,7 +377,6 @@ fn divergent(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let failed = |error: ShipError| Failure::of(data_dir.display(), error);
     let disk = data_dir.disk()?;
     let disk = disk.as_ref();
     let mut found = Vec::new();
@@ -387,12 +386,15 @@ fn divergent(
         let fs = SubdirFs::new(disk, &name);
         match DivergentLog::read(place.remote, &fs, Some(name.clone())) {
             Err(ShipError::OtherLog) => found.push(DivergentLog::unknown(name)),
-            read => found.push(read.map_err(failed)?),
+            read => found.push(read.map_err(|error| Failure::of(data_dir.display(), error))?),
         }
     }
     // A standby has nothing of its own.
     if !follows(disk).map_err(|error| Failure::of(data_dir.display(), error))? {
-        found.push(DivergentLog::read(place.remote, disk, None).map_err(failed)?);
+        found.push(
+            DivergentLog::read(place.remote, disk, None)
+                .map_err(|error| Failure::of(data_dir.display(), error))?,
+        );
     }
     write_divergent(&found, json, out)?;
     let is_clean = found.iter().all(|log| log.changes.is_empty() && log.divergence.is_some());
