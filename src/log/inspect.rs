@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
-use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, Footer, StoreId};
+use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, FileKind, Footer, StoreId};
 use crate::fs::ReadAhead;
+use crate::log::files::check_header;
 use crate::log::{Damage, ExtentReader, LogError, Segment};
 
 /// The longest descriptor: its record must also fit into a group.
@@ -109,6 +110,26 @@ impl Segment {
         match copied {
             Err(LogError::Damaged(_)) => own,
             copied => copied.map(Some),
+        }
+    }
+
+    /// Checks the first page of the segment, or of its copy.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]; an error that [`LogError::is_newer`] where the page is whole, and only
+    /// a newer siltstone can read it.
+    pub fn check_first_page(&self, store: &StoreId, page: &[u8]) -> Result<(), LogError> {
+        check_header(page, FileKind::Segment, self.id, Some(*store)).map(drop)
+    }
+
+    /// Checks the last page of the sealed segment, or of its copy.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], also where the page is no footer.
+    pub fn check_last_page(&self, store: &StoreId, offset: u64, page: &[u8]) -> Result<(), LogError> {
+        match self.decode_footer(store, offset, page)? {
+            Some(_) => Ok(()),
+            None => Err(self.damage(offset, "the footer of a sealed segment is missing").into()),
         }
     }
 

@@ -107,6 +107,13 @@ impl LogError {
         }
     }
 
+    /// Says whether a newer siltstone wrote what was read. It is whole, and must neither be treated
+    /// as lost nor be written over. Reads alone tell: a write that the file system does not support
+    /// has an error of the same kind.
+    pub(crate) fn is_newer(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::Unsupported)
+    }
+
     /// Damage found at `offset` of `file`: a place that cannot be read counts as damaged.
     pub(crate) fn into_damage(self, file: &str, offset: u64) -> Damage {
         self.damage_or_io().unwrap_or_else(|error| Damage::new(file, offset, unreadable(&error)))

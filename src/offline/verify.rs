@@ -321,7 +321,7 @@ fn fingerprint(index: &Index) -> u32 {
 /// Damage, unless only a newer siltstone can read the file.
 fn damage_unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
     match error {
-        LogError::Io(error) if error.kind() == io::ErrorKind::Unsupported => Err(VerifyError::Io(error)),
+        LogError::Io(newer) if error.is_newer() => Err(VerifyError::Io(newer)),
         error => Ok(error.into_damage(file, 0)),
     }
 }

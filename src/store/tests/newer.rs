@@ -20,7 +20,7 @@ fn filled() -> SimFs {
 }
 
 /// Sets a field of the header of a file, and its CRC right.
-fn set(fs: &SimFs, path: &str, at: usize, field: &[u8]) {
+pub(super) fn set(fs: &SimFs, path: &str, at: usize, field: &[u8]) {
     let mut page = fs.contents(path).unwrap();
     page.truncate(PAGE_BYTES as usize);
     page[at..at + field.len()].copy_from_slice(field);

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::newer::set;
 use super::tier::{NOTHING_LOCAL, Tiered, check, work};
 use super::*;
 use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
@@ -156,6 +157,23 @@ fn while_the_remote_is_away_reads_of_bad_bytes_say_so_and_go_on_after_it() {
     tiered.clock.advance(Duration::from_secs(60));
     work(&store).unwrap();
     assert_eq!(store.repair_figures().unwrap().repaired_segments, 1);
+    store.close();
+}
+
+#[test]
+fn the_file_of_a_newer_siltstone_is_not_written_anew() {
+    let (tiered, store) = sent();
+    let path = segment_path(damage_second_block(&tiered, &store, "k3"));
+    check(&store);
+    set(&tiered.fs, &path, 40, &(1u64 << 40).to_le_bytes());
+    let before = tiered.fs.contents(&path).unwrap();
+    work(&store).unwrap();
+    assert!(tiered.fs.contents(&path).unwrap() == before, "the file is the same");
+    let figures = store.repair_figures().unwrap();
+    assert_eq!((figures.waiting.len(), figures.repaired_segments), (1, 0));
+    // It was no failed write, and no damage.
+    put(&store, "b", "another", b"x").unwrap();
+    assert_eq!(store.health().damage, []);
     store.close();
 }
 

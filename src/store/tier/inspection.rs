@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Tier;
 use super::segment_cache::{LocalCache, LocalPieces};
 use super::transfer::send;
+use super::{TRIED_AGAIN_AFTER, Tier};
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::index::Index;
@@ -29,8 +29,7 @@ const RECENT: Duration = Duration::from_secs(5);
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 /// The time between two listings of all copies.
 const LISTING_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The time to the next listing after one that could not be made.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// The time between two looks at a copy that is lost: somebody may bring it back.
 const LOST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Names on a full page of a listing.
@@ -87,7 +86,7 @@ impl Store {
         if tier.inspection().due.is_none_or(|due| instant >= due) {
             // Set before the work, which may fail at each line: the remote is not asked without
             // end.
-            tier.inspection().due = Some(instant + AGAIN_AFTER);
+            tier.inspection().due = Some(instant + TRIED_AGAIN_AFTER);
             self.check_remote_mark()?;
             self.keep_mark(tier)?;
             self.list_copies(tier)?;

@@ -19,15 +19,13 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::segment_cache::{LocalCache, LocalPieces};
-use super::{Tier, TierProgress, data_bytes};
+use super::{TRIED_AGAIN_AFTER, Tier, TierProgress, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp};
-use crate::format::{
-    CopyPhase, ExtentHeader, FileHeader, FileKind, Footer, StoreId, page_ceil, segment_path, unfinished,
-};
+use crate::format::{CopyPhase, ExtentHeader, FileKind, StoreId, page_ceil, segment_path, unfinished};
 use crate::fs::File;
 use crate::log::{LogError, Segment};
 use crate::remote::RemoteError;
@@ -38,8 +36,7 @@ use crate::store::{Store, StoreError};
 
 /// Repaired segments that are listed, the latest ones.
 const LISTED_MAX: usize = 100;
-/// The time to the next try for a segment whose file could not be written anew.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// Bytes that are copied at a time.
 const COPIED_BYTES: u64 = MIB;
 
@@ -196,7 +193,9 @@ impl Store {
             tier.repairs().waiting.remove(&segment);
             return Ok(());
         };
-        tier.repairs().put_off(segment, now + AGAIN_AFTER);
+        // Set before the work, which may end at each line: a segment that cannot be written anew
+        // does not keep the others from it.
+        tier.repairs().put_off(segment, now + TRIED_AGAIN_AFTER);
         done.more |= tier.repairs().next(now).is_some();
         if tier.is_suspect(segment) {
             // What is here may be the only bytes.
@@ -214,15 +213,29 @@ impl Store {
         let old = tier.fs.open_uncached(&segment_path(segment));
         let old =
             Arc::new(Segment { id: segment, file: old.map_err(|error| self.shared.failed(error.into()))? });
-        let extents = SealedExtents::find(&self.shared, &[segment]);
-        let kept = KeptPages::find(&old, &self.shared.store, extents.of(segment));
-        let kept = kept.map_err(|error| self.shared.failed(error))?;
-        let written = self.write_new_file(tier, &old, pieces, &kept);
-        match written.and_then(|()| tier.take_new_file(&cache, pieces)) {
-            Ok(()) => {}
+        // Before anything is written: an error of these reads is none of the new file, after which
+        // no write would be taken.
+        let ends = match EndPages::read(tier, &old, pieces, &self.shared.store) {
+            Ok(ends) => ends,
             Err(LogError::Unreachable(error)) => {
                 return Err(StoreError::RemoteUnavailable(error.to_string()));
             }
+            Err(error) if error.is_newer() => {
+                log::error!("a segment with bad bytes is not written anew: {error}");
+                return Ok(());
+            }
+            Err(LogError::Damaged(damage)) => {
+                log::error!("the file of a segment with bad bytes stays as it is for now: {damage}");
+                return Ok(());
+            }
+            Err(error) => return Err(self.shared.failed(error)),
+        };
+        let extents = SealedExtents::find(&self.shared, &[segment]);
+        let kept = KeptPages::find(&old, &self.shared.store, extents.of(segment));
+        let kept = kept.map_err(|error| self.shared.failed(error))?;
+        let written = self.write_new_file(tier, &old, &ends, &kept);
+        match written.and_then(|()| tier.take_new_file(&cache, pieces)) {
+            Ok(()) => {}
             Err(LogError::Damaged(damage)) => {
                 log::error!("the file of a segment with bad bytes stays as it is for now: {damage}");
                 return Ok(());
@@ -250,13 +263,13 @@ impl Store {
         &self,
         tier: &Tier,
         old: &Arc<Segment>,
-        copy: &LocalPieces,
+        ends: &EndPages,
         kept: &KeptPages,
     ) -> Result<(), LogError> {
         let path = unfinished(&segment_path(old.id));
         // An earlier try may have left one of the name.
         let _ = tier.fs.remove(&path);
-        let written = self.write_and_verify(tier, old, copy, kept, &path);
+        let written = self.write_and_verify(tier, old, ends, kept, &path);
         if written.is_err() {
             // The first error is the one to report. What is left a start removes.
             let _ = tier.fs.remove(&path);
@@ -268,28 +281,18 @@ impl Store {
         &self,
         tier: &Tier,
         old: &Arc<Segment>,
-        copy: &LocalPieces,
+        ends: &EndPages,
         kept: &KeptPages,
         path: &str,
     ) -> Result<(), LogError> {
         let file = tier.fs.create(path)?;
-        let store = self.shared.store;
-        let first = good_page(tier, old, copy, 0, "file header", |page| {
-            FileHeader::decode(page).is_ok_and(|header| {
-                (header.kind, header.number, header.store) == (FileKind::Segment, old.id, store)
-            })
-        })?;
-        file.write_all_at(&first, 0)?;
+        file.write_all_at(&ends.first, 0)?;
         for range in &kept.ranges {
             copy_bytes(old, file.as_ref(), range)?;
         }
-        let last_at = copy.length - PAGE_BYTES;
-        let footer = Footer { segment: old.id, offset: last_at };
-        let last = good_page(tier, old, copy, last_at, "footer", |page| {
-            Footer::decode(&store, page).is_ok_and(|found| found == footer)
-        })?;
         // It comes last, so that the file has its length.
-        file.write_all_at(&last, last_at)?;
+        let last_at = ends.last_at;
+        file.write_all_at(&ends.last, last_at)?;
         for gap in kept.gaps(last_at) {
             file.punch(gap.start, gap.end - gap.start)?;
         }
@@ -316,25 +319,47 @@ impl Store {
     }
 }
 
+/// The pages of a segment that a start reads without the remote.
+struct EndPages {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    last_at: u64,
+}
+
+impl EndPages {
+    fn read(tier: &Tier, old: &Segment, copy: &LocalPieces, store: &StoreId) -> Result<Self, LogError> {
+        let first = good_page(tier, old, copy, 0, "file header", |page| old.check_first_page(store, page))?;
+        let last_at = copy.length - PAGE_BYTES;
+        let last =
+            good_page(tier, old, copy, last_at, "footer", |page| old.check_last_page(store, last_at, page))?;
+        Ok(Self { first, last, last_at })
+    }
+}
+
 /// A page with a structure of the file, from the remote where the own one is bad. `what` names the
-/// structure.
+/// structure. One of a newer siltstone is not bad, and is not replaced.
 fn good_page(
     tier: &Tier,
     old: &Segment,
     copy: &LocalPieces,
     at: u64,
     what: &str,
-    is_good: impl Fn(&[u8]) -> bool,
+    check: impl Fn(&[u8]) -> Result<(), LogError>,
 ) -> Result<Vec<u8>, LogError> {
     let mut page = vec![0; PAGE_BYTES as usize];
-    if old.read_at(&mut page, at).is_ok() && is_good(&page) {
-        return Ok(page);
+    match old.read_at(&mut page, at).and_then(|()| check(&page)) {
+        Ok(()) => return Ok(page),
+        Err(error) if error.is_newer() => return Err(error),
+        Err(_) => {}
     }
     let page = fetch_page(tier, old, copy, at)?;
-    if is_good(&page) {
-        return Ok(page);
+    match check(&page) {
+        Ok(()) => Ok(page),
+        Err(LogError::Damaged(_)) => {
+            Err(old.damage(at, format!("the {what} is bad here and on the remote")).into())
+        }
+        Err(error) => Err(error),
     }
-    Err(old.damage(at, format!("the {what} is bad here and on the remote")).into())
 }
 
 /// The pages of a segment that a new file keeps.
