@@ -55,8 +55,7 @@ impl RequestNames {
 
     /// Converts `error`, with the name that was not found.
     pub(super) fn to_client_error(&self, error: &StoreError) -> S3Error {
-        let what = (self.bucket.as_str(), self.key.as_str(), self.version.as_str());
-        let converted = client_error_naming(error, &self.id, what);
+        let converted = client_error_naming(error, &self.id, &self.bucket, &self.key, &self.version);
         match (converted.code, error) {
             (ErrorCode::InvalidPart, StoreError::PartReplaced(number)) => {
                 converted.element("UploadId", self.upload.as_str()).element("PartNumber", number.to_string())
@@ -87,7 +86,9 @@ fn conditions_of(call: &Call<'_>) -> String {
 pub(super) fn client_error_naming(
     error: &StoreError,
     id: &RequestId,
-    (bucket, key, version): (&str, &str, &str),
+    bucket: &str,
+    key: &str,
+    version: &str,
 ) -> S3Error {
     let converted = to_client_error(error, id);
     match converted.code {

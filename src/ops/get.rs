@@ -40,7 +40,7 @@ pub(super) fn with_body(
     check_overrides(proof, call)?;
     // Before the conditions: without the key not even they tell anything about the object.
     let own = key.open(context, call, &found.version)?;
-    let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
+    let (response, bytes) = head_of(context, found, &key, &own, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
         return Ok(response);
@@ -78,7 +78,7 @@ pub(super) fn without_body(
     let key = ReadKey::of_target(call, OtherKinds::Refused)?;
     check_overrides(proof, call)?;
     let own = key.open_to_tell(context, call, &found.version, wants_checksums(call))?;
-    let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
+    let (response, bytes) = head_of(context, found, &key, &own, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
@@ -96,7 +96,8 @@ fn check_overrides(proof: &Authorized, call: &Call<'_>) -> Result<(), S3Error> {
 fn head_of(
     context: &Context,
     found: &FoundVersion,
-    (key, own): (&ReadKey, &OpenedKey),
+    key: &ReadKey,
+    own: &OpenedKey,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<(Response, Range<u64>), S3Error> {

@@ -183,7 +183,7 @@ pub(super) fn tags_of_source(context: &Context, call: &Call<'_>) -> Vec<(String,
 /// Converts a store error about a copy source.
 fn source_error(error: &StoreError, named: &CopySourceHeader, id: &RequestId) -> S3Error {
     let version = named.version.as_deref().unwrap_or_default();
-    client_error::client_error_naming(error, id, (&named.bucket, named.key.as_str(), version))
+    client_error::client_error_naming(error, id, &named.bucket, named.key.as_str(), version)
 }
 
 /// The error for a source that is a delete marker (S3 API reference, CopyObject).

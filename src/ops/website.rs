@@ -38,7 +38,7 @@ pub enum WebsiteObject {
 /// `NoSuchBucket`.
 pub(super) fn of_bucket(context: &Context, bucket: &str, id: &RequestId) -> Result<BucketWebsite, S3Error> {
     let found = context.store.configured_bucket(bucket).map(BucketWebsite);
-    found.map_err(|error| client_error::client_error_naming(&error, id, (bucket, "", "")))
+    found.map_err(|error| client_error::client_error_naming(&error, id, bucket, "", ""))
 }
 
 impl BucketWebsite {

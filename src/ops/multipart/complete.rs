@@ -245,11 +245,10 @@ impl CompletionTask {
         checksum: ObjectChecksum,
         cancel: &CancelToken,
     ) -> Result<Response, S3Error> {
-        let object = (self.bucket.as_str(), self.key.as_str());
         let upload = completion.upload;
         let customer = self.encrypted.key.key();
         let checksum = checksum.finish(
-            &|part| self.store.read_part_with(object, upload, part, customer),
+            &|part| self.store.read_part_with(&self.bucket, &self.key, upload, part, customer),
             &self.id,
             cancel,
             &completion.parts,

@@ -28,7 +28,7 @@ pub(in crate::ops) fn list_parts(
         key.open_upload(context, call, &upload)?;
     }
     let _page = memory::for_page_of_parts(context, params.limit)?;
-    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, params.limit, key.key());
+    let found = context.store.list_parts(call.bucket(), call.key(), id, marker, params.limit, key.key());
     let page = found.for_client(call)?;
 
     let held = memory::for_document(context, page.parts.iter().map(|_| ""))?;

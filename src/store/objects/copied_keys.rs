@@ -94,7 +94,7 @@ impl Store {
         let own = self.open_key(&source.version, customer)?;
         let Some(own_key) = own.0.clone() else { return Err(StoreError::Encrypted) };
         let mut keys = vec![self.shared.wrap(new, &own_key)?];
-        keys.extend(shared.wrap_from(1, &self.shared, &source.version, (&own, customer), &target)?);
+        keys.extend(shared.wrap_from(1, &self.shared, &source.version, &own, customer, &target)?);
         let known = self.opened_digests(&source.version, &own)?;
         let digests = PlainDigests { checksums: std::mem::take(&mut commit.checksums), ..known };
         let sealed = self.place_digests(&own_key, keys[0].kind, digests, &mut source.version, &mut commit);
@@ -125,7 +125,7 @@ impl Store {
         let shared = SharedKeys::of_part(&source.version, &source.range, source_key, &target);
         let shared = shared.ok_or(StoreError::Encrypted)?;
         let own = self.open_key(&source.version, source_key)?;
-        let keys = shared.wrap_from(0, &self.shared, &source.version, (&own, source_key), &target)?;
+        let keys = shared.wrap_from(0, &self.shared, &source.version, &own, source_key, &target)?;
         let PartDigests { md5, checksum, sealed } =
             PartDigests::of(&self.shared, &upload, of_upload.0.as_ref(), md5, checksum);
         let encryption = Some(Box::new(PartEncryption { keys, runs: shared.runs, sealed }));
@@ -317,7 +317,8 @@ impl SharedKeys {
         start: usize,
         shared: &SharedStore,
         version: &VersionRecord,
-        (own, customer): (&OpenedKey, Option<&MasterKey>),
+        own: &OpenedKey,
+        customer: Option<&MasterKey>,
         target: &TargetKey,
     ) -> Result<Vec<WrappedKey>, StoreError> {
         let encryption = version.encryption.as_deref().ok_or(StoreError::Encrypted)?;

@@ -2,8 +2,6 @@
 //! exceeds a quota together; the checks here only spare a client the body of a request that the
 //! committer would refuse.
 
-use std::sync::Arc;
-
 use crate::base::Quota;
 use crate::format::{Attributes, BucketConfigurationKind, BucketRecord, UploadId, Versioning};
 use crate::index::{CountedVersion, Index};
@@ -167,10 +165,13 @@ pub(in crate::store) fn check_part(
     shared: &SharedStore,
     bucket: &BucketRecord,
     key: &str,
-    part: (UploadId, u32),
+    upload: UploadId,
+    number: u32,
     len: u64,
 ) -> Result<(), StoreError> {
-    check_early(shared, bucket, |_, accounts| accounts.of_part((bucket.id, key.as_bytes()), part, len))
+    check_early(shared, bucket, |_, accounts| {
+        accounts.of_part(bucket.id, key.as_bytes(), upload, number, len)
+    })
 }
 
 fn check_early(
@@ -178,7 +179,8 @@ fn check_early(
     bucket: &BucketRecord,
     growth: impl FnOnce(&Index, &UsageAccounts<'_>) -> Holdings,
 ) -> Result<(), StoreError> {
-    let (index, configured): (Arc<Index>, Arc<OwnerQuotas>) = (shared.index(), shared.owner_quotas());
+    let index = shared.index();
+    let configured = shared.owner_quotas();
     let mut accounts = UsageAccounts::new(&index, &configured, &shared.options);
     if accounts.is_off() {
         return Ok(());

@@ -158,7 +158,8 @@ impl Store {
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`]; as of [`Store::open_key`].
     pub fn list_parts(
         &self,
-        (bucket, key): (&str, &str),
+        bucket: &str,
+        key: &str,
         upload: UploadId,
         after: u32,
         limit: usize,
@@ -201,7 +202,7 @@ impl Store {
         self.shared.check_writable()?;
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
         self.shared.index_budget().check()?;
-        quotas::check_part(&self.shared, &bucket, key, (upload.id, number), expected_len.unwrap_or(0))?;
+        quotas::check_part(&self.shared, &bucket, key, upload.id, number, expected_len.unwrap_or(0))?;
         Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 
@@ -248,11 +249,12 @@ impl Store {
     /// the number belongs to another part than the caller saw; otherwise as [`Store::read`].
     pub fn read_part(
         &self,
-        (bucket, key): (&str, &str),
+        bucket: &str,
+        key: &str,
         upload: UploadId,
         part: &PartRecord,
     ) -> Result<ObjectReader, StoreError> {
-        self.read_part_with((bucket, key), upload, part, None)
+        self.read_part_with(bucket, key, upload, part, None)
     }
 
     /// As [`Store::read_part`], with the key of the customer for an upload that is encrypted so.
@@ -261,7 +263,8 @@ impl Store {
     /// As of [`Store::read_part`] and [`Store::check_key`].
     pub fn read_part_with(
         &self,
-        (bucket, key): (&str, &str),
+        bucket: &str,
+        key: &str,
         upload: UploadId,
         part: &PartRecord,
         customer: Option<&MasterKey>,

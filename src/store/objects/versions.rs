@@ -47,7 +47,7 @@ impl Store {
         loop {
             let index = self.shared.index();
             // 1. A snapshot names extents, which the reclaimer may be freeing.
-            let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Full)?;
+            let (bucket, version) = look_up(&index, bucket, key, which, RecordDetail::Full)?;
             // 2. From here on it leaves them alone.
             let pins = self.shared.segments.pin(&version.extents);
             // 3. Only a second look shows that they were still there when they were pinned.
@@ -69,7 +69,7 @@ impl Store {
     /// As [`Store::find`].
     pub fn find_outline(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         let index = self.shared.index();
-        let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Outline)?;
+        let (bucket, version) = look_up(&index, bucket, key, which, RecordDetail::Outline)?;
         Ok(FoundVersion { bucket: bucket.clone(), version, pins: SegmentPins::default() })
     }
 
@@ -278,7 +278,8 @@ fn has_its_extents(index: &Index, bucket: u64, key: &str, version: &VersionRecor
 
 fn look_up<'i>(
     index: &'i Index,
-    (bucket, key): (&str, &str),
+    bucket: &str,
+    key: &str,
     which: Selector,
     detail: RecordDetail,
 ) -> Result<(&'i BucketRecord, VersionRecord), StoreError> {

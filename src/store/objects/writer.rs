@@ -603,7 +603,9 @@ impl<'s> BodySink<'s> {
         if answer.is_ok() {
             self.shared.write_counters.count_payload(self.finished_len);
         }
-        if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
+        if let Err(refusal) = &answer
+            && let Some(record) = self.stream.record.take()
+        {
             // After these errors the commit may be durable.
             let may_be_durable = matches!(
                 refusal,

@@ -215,8 +215,10 @@ impl<'a> UsageAccounts<'a> {
     /// The change by a part that takes the place of another with its number.
     pub(in crate::store) fn of_part(
         &self,
-        (bucket, key): (u64, &[u8]),
-        (upload, number): (UploadId, u32),
+        bucket: u64,
+        key: &[u8],
+        upload: UploadId,
+        number: u32,
         size: u64,
     ) -> Holdings {
         let put = self.parts.get(&upload).and_then(|put| put.sizes.get(&number).copied());
@@ -230,7 +232,8 @@ impl<'a> UsageAccounts<'a> {
     pub(in crate::store) fn count_part(
         &mut self,
         bucket: &BucketRecord,
-        (upload, number): (UploadId, u32),
+        upload: UploadId,
+        number: u32,
         size: u64,
         change: Holdings,
     ) {

@@ -107,7 +107,7 @@ impl Model {
             }
             Entry::PartPut { key, upload, record, .. } => {
                 let key = text(key);
-                let content = content_of(store.read_part((name, &key), upload, &record).unwrap());
+                let content = content_of(store.read_part(name, &key, upload, &record).unwrap());
                 bucket.uploads.get_mut(&key).unwrap().insert(record.number, content);
             }
             _ => unreachable!("nothing else is in a bucket"),

@@ -251,7 +251,7 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     assert!(before.iter().zip(&after).any(|(before, after)| before.extents != after.extents));
     for part in &before {
         // A part that was looked up before the relocation can be read, and the upload completed.
-        let reader = store.read_part(("b", "film"), upload, part).unwrap();
+        let reader = store.read_part("b", "film", upload, part).unwrap();
         assert_eq!(to_end(reader).unwrap(), bytes(u64::from(part.number), 8_000));
     }
     store.complete_upload("b", "film", Completion { upload, parts: before, commit: commit_of(b"") }).unwrap();

@@ -218,7 +218,7 @@ fn parts_of_random_sizes_make_an_object_that_is_read_in_random_ranges() {
         }
         let parts = store.upload("b", "k", upload.id).unwrap().parts;
         for part in &parts {
-            let reader = store.read_part_with(("b", "k"), upload.id, part, key.as_ref()).unwrap();
+            let reader = store.read_part_with("b", "k", upload.id, part, key.as_ref()).unwrap();
             assert_eq!(to_end(reader).unwrap().len() as u64, part.size);
         }
         let completion = Completion { upload: upload.id, parts, commit: commit_of(b"") };

@@ -522,7 +522,8 @@ impl<'a> Planner<'a> {
         &mut self,
         bucket: &BucketRecord,
         key: &[u8],
-        (id, packed): (u64, &PackedContent),
+        id: u64,
+        packed: &PackedContent,
         purpose: ExtentPurpose,
     ) {
         let descriptor = Descriptor {

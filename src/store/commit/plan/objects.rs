@@ -48,7 +48,7 @@ impl Planner<'_> {
         let written = CommittedVersion { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
             let object = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
-            self.pack(bucket, &key, (placed.id, packed), ExtentPurpose::ObjectRecord(object));
+            self.pack(bucket, &key, placed.id, packed, ExtentPurpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
         self.count(bucket, change);
@@ -200,7 +200,7 @@ impl Planner<'_> {
         let stamp = self.ids.next();
         record.controls_stamp = Some(stamp);
         let purpose = ExtentPurpose::Controls(record.id, record.controls);
-        self.pack(bucket, &key, (stamp, &PackedContent::default()), purpose);
+        self.pack(bucket, &key, stamp, &PackedContent::default(), purpose);
         let controls = Some(self.plan.packed.len() - 1);
         self.updated.insert(record.id, UpdatedVersion { record: record.clone(), controls });
         self.plan.entries.push(Entry::VersionAmend { bucket: bucket.id, key, record });

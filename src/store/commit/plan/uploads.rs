@@ -60,9 +60,8 @@ impl Planner<'_> {
         let key = put.key.into_bytes();
         let upload = put.upload.id;
         self.check_upload(bucket.id, &key, upload)?;
-        let part = (upload, put.number);
         let size = put.content.size();
-        let change = self.accounts.of_part((bucket.id, &key), part, size);
+        let change = self.accounts.of_part(bucket.id, &key, upload, put.number, size);
         self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
         let placed = self.place_content(put.content, |_| true)?;
@@ -78,15 +77,10 @@ impl Planner<'_> {
         };
         if let Some(packed) = &placed.packed {
             let part = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
-            self.pack(
-                bucket,
-                &key,
-                (placed.id, packed),
-                ExtentPurpose::PartRecord(Box::new(put.upload), part),
-            );
+            self.pack(bucket, &key, placed.id, packed, ExtentPurpose::PartRecord(Box::new(put.upload), part));
         }
         record.extents = placed.extents;
-        self.accounts.count_part(bucket, part, size, change);
+        self.accounts.count_part(bucket, upload, record.number, size, change);
         self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
         Ok(record)
     }
@@ -133,7 +127,7 @@ impl Planner<'_> {
         record.encryption = encryption;
         record.upload = Some(Assembly { upload, parts: chosen.parts });
         let object = RebuildRecord::in_bucket(bucket, chosen.sources, record.clone());
-        self.pack(bucket, &key, (id.0, &PackedContent::default()), ExtentPurpose::ObjectRecord(object));
+        self.pack(bucket, &key, id.0, &PackedContent::default(), ExtentPurpose::ObjectRecord(object));
         record.extents = chosen.extents;
         self.put_version(bucket.id, key.clone(), record);
         self.end_upload(bucket.id, key, upload);

@@ -101,7 +101,7 @@ fn check_rebuilt_upload(store: &Store, name: &str, bucket: &Bucket, pending: &Pe
     );
     for (part, (_, bytes)) in found.parts.iter().zip(pending.parts.values()) {
         let mut read = vec![0; part.size as usize];
-        store.read_part((name, key), id, part).unwrap().read(&mut read).unwrap();
+        store.read_part(name, key, id, part).unwrap().read(&mut read).unwrap();
         assert!(read == **bytes, "part {} of {name}/{key}", part.number);
     }
 }
