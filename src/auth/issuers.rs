@@ -59,7 +59,9 @@ impl TrustedIssuer {
                 return Err((path.span(), "the path of a file begins with `/`".to_owned()));
             }
         }
-        if let (Some(file), Some(_)) = (&table.ca_file, &table.keys_file) {
+        if let Some(file) = &table.ca_file
+            && table.keys_file.is_some()
+        {
             return Err((file.span(), "`ca_file` does nothing beside `keys_file`".to_owned()));
         }
         Ok(Self {

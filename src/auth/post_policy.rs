@@ -204,9 +204,8 @@ fn field_test(
     value: &StrictJson,
     test: fn(String, String) -> FieldTest,
 ) -> Result<FieldTest, S3Error> {
-    let (StrictJson::Text(name), StrictJson::Text(value)) = (name, value) else {
-        return Err(invalid("Invalid JSON."));
-    };
+    let StrictJson::Text(name) = name else { return Err(invalid("Invalid JSON.")) };
+    let StrictJson::Text(value) = value else { return Err(invalid("Invalid JSON.")) };
     Ok(name.strip_prefix('$').map_or(FieldTest::Never, |name| test(name.to_owned(), value.clone())))
 }
 

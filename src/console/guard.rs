@@ -102,9 +102,8 @@ fn is_from_own_origin(headers: &Headers) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == b"same-origin";
     }
-    let (Some(origin), Some(host)) = (headers.get_str("origin"), headers.get_str("host")) else {
-        return false;
-    };
+    let Some(origin) = headers.get_str("origin") else { return false };
+    let Some(host) = headers.get_str("host") else { return false };
     origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host))
 }
 

@@ -217,7 +217,9 @@ impl Console {
         // First: the checks are about the request that the browser sent to the proxy.
         proxies::restate(&mut request, &self.is_trusted_proxy);
         // The page of a refusal has them, too; they hold nothing of the store.
-        if let (PagePath::Asset(name), Method::Get | Method::Head) = (page, &request.method) {
+        if let PagePath::Asset(name) = page
+            && matches!(request.method, Method::Get | Method::Head)
+        {
             return assets::response(name);
         }
         if let Err(refusal) = guard::check(&request, self.access) {

@@ -9,7 +9,8 @@ use rustix::fs::{major, minor};
 /// Whether two files or directories are on one disk, as far as that can be seen: on one file system,
 /// or on two partitions of a disk.
 pub fn share_disk(one: &Path, other: &Path) -> bool {
-    let (Some(one), Some(other)) = (device(one), device(other)) else { return false };
+    let Some(one) = device(one) else { return false };
+    let Some(other) = device(other) else { return false };
     one == other || whole_disk(one).is_some_and(|disk| whole_disk(other) == Some(disk))
 }
 

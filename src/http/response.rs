@@ -113,7 +113,9 @@ pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, da
     let framing = ResponseFraming::of(response, traits);
     let mut out = Vec::new();
     write_head(&mut out, response, SendOptions { traits, framing, close }, date);
-    if let (ResponseBody::Bytes(body), ResponseFraming::Length(_)) = (&response.body, framing) {
+    if let ResponseBody::Bytes(body) = &response.body
+        && matches!(framing, ResponseFraming::Length(_))
+    {
         out.extend_from_slice(body);
     }
     out

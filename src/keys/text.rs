@@ -110,7 +110,9 @@ pub fn without_key(text: &str, id: &str) -> Result<String, KeyTextError> {
     // The comment above the first key is about the file.
     let about = keys.get(0).and_then(|key| key.decor().prefix()).cloned();
     keys.retain(|key| key.get("id").and_then(Item::as_str) != Some(id));
-    if let (Some(about), Some(first)) = (about, keys.get_mut(0)) {
+    if let Some(about) = about
+        && let Some(first) = keys.get_mut(0)
+    {
         first.decor_mut().set_prefix(about);
     }
     checked(&file)

@@ -59,7 +59,8 @@ pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, Ship
         Err(ShipError::NoLog) => return Ok(None),
         found => found?,
     };
-    let (Some(newest), Some(oldest)) = (roots.first(), roots.last()) else { return Ok(None) };
+    let Some(newest) = roots.first() else { return Ok(None) };
+    let Some(oldest) = roots.last() else { return Ok(None) };
     let prefix = Parcel::prefix(newest.epoch);
     let last = log.listed_after(&prefix, &Parcel::name(newest.epoch, newest.after))?;
     let last = last.iter().rev().find_map(|parcel| parcel_of(&parcel.name));
@@ -139,9 +140,8 @@ struct Comparison<'r> {
 
 impl<'r> Comparison<'r> {
     fn new(log: &RemoteLog<'r>, cut: Cut, roots: Vec<Root>) -> Result<Self, ShipError> {
-        let (Some(newest), Some(oldest)) = (roots.first().copied(), roots.last().copied()) else {
-            return Err(ShipError::NoLog);
-        };
+        let newest = *roots.first().ok_or(ShipError::NoLog)?;
+        let oldest = *roots.last().ok_or(ShipError::NoLog)?;
         let whole = log.chain_from(&cut, &mut |root| *root == oldest)?.ok_or(ShipError::NoLog)?;
         let listed = log.listed("")?.into_iter().map(|object| (object.name, object.length)).collect();
         Ok(Self { log: *log, newest, roots, whole, listed, audit: RemoteAudit::default() })

@@ -128,11 +128,15 @@ impl Integrity {
     /// `BadDigest`; `MalformedTrailerError` if the announced trailer is missing.
     pub fn verify(self, trailers: &[(String, String)]) -> Result<Verified, S3Error> {
         let md5 = self.md5.finish();
-        if let (Some(expected), Some(md5)) = (self.content_md5, md5) {
+        if let Some(expected) = self.content_md5
+            && let Some(md5) = md5
+        {
             verify_md5(expected, md5)?;
         }
         let checksum = self.running.map(|(algorithm, running)| (algorithm, running.finish()));
-        if let (Some(claim), Some((_, computed))) = (self.claim, &checksum) {
+        if let Some(claim) = self.claim
+            && let Some((_, computed)) = &checksum
+        {
             verify_claim(claim, computed, trailers)?;
         }
         Ok(Verified { md5, checksum })

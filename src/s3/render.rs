@@ -63,7 +63,10 @@ fn in_ascii(name: &str, value: &[u8]) -> Vec<u8> {
 fn without_body(mut response: Response) -> Response {
     let named = response.get_header("Content-Length").is_some();
     // The `Content-Length` of a 304 would have to equal the 200's (RFC 9110, section 8.6).
-    if let (false, Some(length), true) = (named, response.body.len(), response.status != 304) {
+    if !named
+        && response.status != 304
+        && let Some(length) = response.body.len()
+    {
         response = response.header("Content-Length", length.to_string());
     }
     response.with_body(ResponseBody::Empty)

@@ -504,7 +504,9 @@ impl Service {
         }
         call.named_objects = (!entry.logged.is_empty()).then(Vec::new);
         let outcome = self.perform_unlogged(identity, call, entry);
-        if let (Some(logged), Some(named)) = (entry.logged.first_mut(), call.named_objects.take()) {
+        if let Some(logged) = entry.logged.first_mut()
+            && let Some(named) = call.named_objects.take()
+        {
             logged.named_objects = named;
         }
         outcome

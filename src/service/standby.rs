@@ -195,7 +195,9 @@ impl Handler for StandbyService {
         let is_of_bucket = reads.as_ref().is_some_and(|reads| reads.is_host_of_bucket(&request));
         let name = request.path.strip_prefix("/-/").or_else(|| by_minio_path(&request));
         let name = name.filter(|_| !is_of_bucket);
-        if let (None, Some(reads)) = (name, reads) {
+        if let Some(reads) = reads
+            && name.is_none()
+        {
             return reads.handle(request);
         }
         let head = matches!(request.method, Method::Head);

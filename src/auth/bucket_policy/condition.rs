@@ -288,8 +288,9 @@ impl Condition {
 
     /// Whether the request satisfies it.
     pub(super) fn holds(&self, context: &PolicyContext<'_>) -> bool {
-        if let (Comparison::Network, ConditionKey::SourceIp, Some(address)) =
-            (self.operator.comparison, &self.key, context.source_ip)
+        if self.operator.comparison == Comparison::Network
+            && self.key == ConditionKey::SourceIp
+            && let Some(address) = context.source_ip
         {
             // The only known key with an address. Its text is not needed.
             // A client by IPv4 at a socket for both comes as an IPv6 address, and policies name the

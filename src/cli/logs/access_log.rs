@@ -83,7 +83,9 @@ impl AccessLog for AccessLogFile {
             AccessLogFormat::Common => common_line(record),
         });
         let failed_before = self.failing.swap(written.is_err(), Ordering::Relaxed);
-        if let (Err(error), false) = (written, failed_before) {
+        if let Err(error) = written
+            && !failed_before
+        {
             warn!("lines are missing from the access log: {error}");
         }
     }

@@ -39,7 +39,8 @@ impl LineFile {
 
     /// Opens the file again after it was renamed. On an error the old file stays in use.
     pub(crate) fn reopen(&self) {
-        let (Some(path), name) = (&self.path, self.name) else { return };
+        let Some(path) = &self.path else { return };
+        let name = self.name;
         match append_to(name, path) {
             Ok(file) => {
                 *self.lock() = LineEnd { file: Some(Arc::new(file)), torn: false };

@@ -35,7 +35,9 @@ pub(crate) fn restart_configured(
     }
     let missing: Vec<_> = settings().into_iter().filter(|(name, _)| !is_set(name)).collect();
     let name = arguments.next().unwrap_or_else(|| OsString::from("siltstone"));
-    if let (false, Ok(program)) = (missing.is_empty(), env::current_exe()) {
+    if !missing.is_empty()
+        && let Ok(program) = env::current_exe()
+    {
         // `exec` returns only on an error.
         let _ = Command::new(program).arg0(name).args(arguments).envs(missing).exec();
     }

@@ -114,7 +114,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let version = view.given("version");
     let head = view.s3().head(bucket, key, version);
     let VersionList { rows: versions, next } = versions(view, bucket, key, version)?;
-    if let (Err(refusal), true) = (&head, versions.is_empty()) {
+    if let Err(refusal) = &head
+        && versions.is_empty()
+    {
         return Err(refusal.clone());
     }
     let preview = match &head {

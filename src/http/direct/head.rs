@@ -115,11 +115,15 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 }
 
 fn validate(raw: &httparse::Request<'_, '_>, len: usize) -> Result<RequestHead, S3Error> {
-    let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
-        return Err(invalid_request("The request line is incomplete."));
-    };
+    let method = raw.method.ok_or_else(incomplete_line)?;
+    let target = raw.path.ok_or_else(incomplete_line)?;
+    let version = raw.version.ok_or_else(incomplete_line)?;
     let lines = raw.headers.iter().map(|line| (line.name, line.value));
     RequestHead::from_parts(RequestLine { method, target, http10: version == 0 }, lines, len)
+}
+
+fn incomplete_line() -> S3Error {
+    invalid_request("The request line is incomplete.")
 }
 
 #[cfg(test)]
