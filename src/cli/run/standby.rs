@@ -69,7 +69,6 @@ pub(crate) fn follow(
     warn_of_missing_files(options, &secrets);
     let ring_path = secrets.keys.path().to_owned();
     let (stop, stopped) = bounded(1);
-
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads = options.remote.standby_reads.then(|| StandbyReads::new(options, secrets, &clock));
     let reads = reads.transpose()?;

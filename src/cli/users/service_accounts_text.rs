@@ -1,5 +1,7 @@
 //! Edits of the service accounts in the text of a users file.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
 use siltstone::base::Timestamp;
@@ -36,13 +38,28 @@ fn parsed(text: &str) -> Result<Vec<ListedAccount>, String> {
 /// The text is not a valid users file.
 pub(crate) fn of_user(text: &str, user: &str) -> Result<Vec<ServiceAccountEntry>, String> {
     let of_user = parsed(text)?.into_iter().filter(|account| account.user == user);
-    let entries = of_user.map(|account| ServiceAccountEntry {
+    Ok(of_user.map(entry).collect())
+}
+
+/// The service accounts of all users, by user; those of each in the order of the file.
+///
+/// # Errors
+/// The text is not a valid users file.
+pub(super) fn by_user(text: &str) -> Result<HashMap<String, Vec<ServiceAccountEntry>>, String> {
+    let mut by_user: HashMap<String, Vec<ServiceAccountEntry>> = HashMap::new();
+    for account in parsed(text)? {
+        by_user.entry(account.user.clone()).or_default().push(entry(account));
+    }
+    Ok(by_user)
+}
+
+fn entry(account: ListedAccount) -> ServiceAccountEntry {
+    ServiceAccountEntry {
         policies: account.policy.as_ref().map(|policy| policies_text::texts(Some(policy))),
         name: account.name,
         access_key: account.access_key,
         expires: account.expires.map(|time| shown(&time.to_string())),
-    });
-    Ok(entries.collect())
+    }
 }
 
 /// A time of the file, in the form in which it is asked for.

@@ -159,6 +159,8 @@ pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
     let groups = policies_text::groups(text)?;
     let known = Users::parse(text).map_err(|error| error.problem)?;
     let administrators: HashSet<&str> = known.administrators().collect();
+    // Once for all users: the text is parsed for it.
+    let mut service_accounts = service_accounts_text::by_user(text)?;
     let mut entries = Vec::new();
     for user in list(text)? {
         let access_keys = user.access_keys().map(str::to_owned).collect();
@@ -170,7 +172,7 @@ pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
             inactive_keys: user.inactive,
             inline_policies: user.inline_policies,
             groups: of_user.map(|group| group.name.clone()).collect(),
-            service_accounts: service_accounts_text::of_user(text, &user.name)?,
+            service_accounts: service_accounts.remove(&user.name).unwrap_or_default(),
             access_keys,
             policies: policies_text::texts(user.policy.as_ref()),
             administrator: administrators.contains(user.name.as_str()),
