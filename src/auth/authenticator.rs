@@ -84,6 +84,8 @@ impl Authenticator {
         query: &QueryParams,
         dialect: Dialect,
     ) -> Result<Identity, S3Error> {
+        // One version of the users file for the whole request. A reload in its midst would judge
+        // the keys of one version by the policies of the next.
         let users = self.users();
         let signature = RequestSignature::find(request, query, dialect, SignedFor::S3)?;
         let (sender, of_chunks) = match &signature.params {
@@ -94,6 +96,8 @@ impl Authenticator {
             }
             FoundParams::V2 => (Some(self.verify_v2(&users, request, query)?), None),
         };
+        // After the signature, and before the body is replaced: on an error the request is as it
+        // was.
         let kind = PayloadKind::parse(signature.payload, dialect)?;
         let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, || {
             let (key, params, verified) = of_chunks?;
@@ -227,9 +231,12 @@ impl Authenticator {
         signature: &RequestSignature<'_>,
         params: &SignatureParams<'_>,
     ) -> Result<(Arc<Signer>, SigningKey, Signature), S3Error> {
+        // Clients sign calls of STS and IAM for the global region, whichever the server has.
         if params.service == SERVICE || params.region != GLOBAL_REGION {
             params.check_region(&self.regions)?;
         }
+        // The time before the key: a request that was recorded and is sent again later costs no
+        // token that is opened, and no digest.
         let now = self.clock.now();
         params.check_time(now)?;
         let presented = PresentedKey { access_key: params.access_key, token: signature.token };
@@ -263,6 +270,7 @@ impl Authenticator {
         let addressing = self.version_2.as_ref().ok_or_else(header::other_scheme)?;
         let params = PresignedV2::find(query)?;
         check_no_token(&request.headers, query)?;
+        // Before the signature: a parameter that it does not cover may be anybody's.
         PresignedV2::check_request(&request.method, query)?;
         let now = self.clock.now();
         params.check_time(now)?;

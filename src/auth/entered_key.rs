@@ -53,6 +53,8 @@ impl Authenticator {
     /// as a wrong secret.
     pub fn enter(&self, access_key: &str, secret: &str) -> Option<EnteredKey> {
         let users = self.users();
+        // Digests are compared, and for an unknown key with that of nothing: neither the length of
+        // a secret nor whether there is such a key shows in the time.
         let entered = Sha256::of(secret.as_bytes());
         let known = users.find_own(access_key).map(|signer| fingerprint(signer));
         let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
@@ -133,6 +135,7 @@ fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Arc<Signer>> {
     {
         return None;
     }
+    // The secret was known when it was entered. A rotation since then ends what began with it.
     users.find_own(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
 }
 

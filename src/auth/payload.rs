@@ -86,6 +86,7 @@ impl PayloadVerifier {
             PayloadKind::Chunked { signed, trailers } => (signed, trailers),
             PayloadKind::Unsigned | PayloadKind::Hashed(_) => (false, false),
         };
+        // The client believes that its checksum is verified, and no trailer with it will come.
         if !has_trailers && trailers::announcements(headers, dialect).next().is_some() {
             return Err(trailers::malformed());
         }
@@ -112,6 +113,8 @@ impl PayloadVerifier {
             }
             Self::Chunked(chunks) => {
                 let plain = mem::replace(body, Body::none());
+                // From here on the length of the object, by which space and quotas are checked; the
+                // decoder holds the chunks to it.
                 let content_length = Some(chunks.decoded_length);
                 let reader = Fused::new(ChunkDecoder::new(plain.reader, *chunks));
                 *body = Body { content_length, chunked: false, reader: Box::new(reader) };
@@ -130,6 +133,7 @@ fn decoded_length(headers: &Headers, dialect: Dialect) -> Result<u64, S3Error> {
     let text = vendor(headers, dialect, "decoded-content-length")?.ok_or_else(|| {
         S3Error::new(ErrorCode::MissingContentLength).message(format!("You must provide the {name} header."))
     })?;
+    // `parse` takes a sign, too.
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let length = text.parse().ok().filter(|_| digits);
     length.ok_or_else(|| S3Error::invalid_argument(&name, text, "The length is not a number of bytes."))

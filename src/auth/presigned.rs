@@ -39,6 +39,7 @@ impl<'q> PresignedParams<'q> {
         for (name, value) in query.iter() {
             let suffix = name.strip_prefix(dialect.query_prefix());
             let Some(slot) = suffix.and_then(|suffix| fields.slot(suffix)) else { continue };
+            // A second value is refused: another reader of the URL might take that one.
             if slot.replace(value).is_some() {
                 return Err(malformed("A parameter appears twice."));
             }

@@ -26,6 +26,7 @@ pub(super) fn verify(
     key: &SigningKey,
     request: &CanonicalRequest<'_>,
 ) -> Result<Signature, S3Error> {
+    // Both spellings name the same target, so that trying the second one widens nothing.
     for &encoding in request.encodings() {
         let computed = sign(&params.timestamp, params.scope, key, &hex32(&request.digest(encoding)));
         if is_same(&computed, params.signature.as_bytes()) {

@@ -44,6 +44,7 @@ impl Trailers {
         let (name, value) = text.split_once(':').ok_or_else(malformed)?;
         let name = name.to_ascii_lowercase();
         let value = value.trim_matches([' ', '\t']);
+        // Announced names alone, each once: with the limit of names this bounds what is kept.
         let at = self.awaited.iter().position(|awaited| *awaited == name).ok_or_else(malformed)?;
         let suffix = name.strip_prefix(self.prefix).ok_or_else(malformed)?;
         if value.is_empty() {

@@ -40,6 +40,8 @@ impl CircuitBreaker {
     /// As [`CircuitBreaker::admit`].
     pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
         match self.open_until {
+            // While one try decides whether the circuit closes, the other callers do not wait for
+            // the same silence.
             Some(until) if now < until || self.probing => Err(self.refusal()),
             _ => Ok(()),
         }
@@ -73,6 +75,7 @@ impl CircuitBreaker {
 
     /// The try ended for a reason of this side.
     pub(crate) fn abandoned(&mut self) {
+        // The circuit stays as it is: nothing was learnt about the server. The next try decides.
         self.probing = false;
     }
 }

@@ -260,7 +260,8 @@ impl HttpConnection {
         self.socket.end_by(request.deadline, self.endpoint.patience);
         let sent = self.send_streaming(request);
         let received = match sent {
-            // A server that refuses a body early answers, and then closes.
+            // A server that refuses a body early answers, and then closes. The connection ends here
+            // even where it does not: it would read the rest of the body as the next request.
             Err(error) if is_of_connection(&error) => {
                 let answer = self.receive(request.head_only, false, request.sink);
                 answer.map(|(answer, _)| (answer, true)).map_err(|_| error)
@@ -315,6 +316,8 @@ impl HttpConnection {
         buffer[..had].copy_from_slice(&self.received[..had]);
         self.received.drain(..had);
         if let Err(error) = self.socket.read_exact(&mut buffer[had..]) {
+            // Nobody may read on: it is not known how much of the body has come. `ended` is set
+            // already.
             self.left = LeftBody::default();
             return Err(error);
         }
@@ -379,6 +382,9 @@ impl HttpConnection {
             }
             (Some(len), false) => self.take(len, &mut answer, sink)?,
             (None, true) => self.take_chunks(&mut answer, sink)?,
+            // With both a length and chunks, the two may end in different places, and what comes
+            // between would be read as the next answer. With neither, the end of the connection
+            // would be the end of the body, and a body that was cut off would pass for a whole one.
             _ => return Err(malformed("an answer has no known length")),
         }
         Ok((answer, head.close))
@@ -394,6 +400,8 @@ impl HttpConnection {
                 }
                 continue;
             }
+            // Before more is read, so that a head without an end takes this much memory and a piece
+            // of it.
             if self.received.len() > HEAD_MAX_BYTES {
                 return Err(malformed("the head of an answer does not end"));
             }
@@ -404,6 +412,7 @@ impl HttpConnection {
     /// Reads `len` bytes of a body.
     fn take(&mut self, mut len: u64, answer: &mut Answer, sink: &mut dyn Write) -> io::Result<()> {
         answer.len = answer.len.saturating_add(len);
+        // Memory is taken for bytes that have come, never for the length that the server states.
         while len > 0 {
             if self.received.is_empty() {
                 self.more()?;
@@ -433,6 +442,7 @@ impl HttpConnection {
                 return Err(malformed("a chunk is longer than announced"));
             }
         }
+        // The trailers are read, so that the next answer begins after them; nobody needs one.
         while !self.line()?.is_empty() {}
         Ok(())
     }
@@ -465,6 +475,7 @@ impl HttpConnection {
 
 /// Connects to the first address that answers.
 fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
+    // A host may have addresses that cannot be reached from here, as by IPv6.
     let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
     for address in endpoint.addresses()? {
         match Transport::connect(address, endpoint.tls.as_ref(), endpoint.patience) {

@@ -49,6 +49,8 @@ impl Endpoint {
             _ => return Err(format!("{url}: {FORM}")),
         };
         let host = rest.trim_end_matches('/');
+        // Credentials before an `@` would end up in the header `Host`; a path or a query would be
+        // lost.
         if host.is_empty() || host.contains(['/', '@', '?']) {
             return Err(format!("{url}: {FORM}"));
         }

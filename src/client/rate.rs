@@ -23,8 +23,11 @@ impl RateLimit {
 
     /// Books `bytes`, and returns the time to wait before they are transferred.
     pub(crate) fn book(&self, bytes: usize, now: Instant) -> Duration {
+        // Booked before it is waited for: callers at the same time get places one after another,
+        // where waiting first would let all of them go at once.
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_sec as f64);
         let mut paid_until = self.paid_until.lock().expect(NOT_POISONED);
+        // A pause saves up one burst, however long it was.
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let until = paid_until.map_or(earliest, |until| until.max(earliest)) + cost;
         *paid_until = Some(until);

@@ -126,6 +126,7 @@ impl Bucket {
         let path = if key.is_empty() { format!("/{}", self.name) } else { format!("/{}/{key}", self.name) };
         let query = encoded_query(query);
         let target = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
+        // Servers ask for a length where a body is expected, also for an empty one.
         let length = match method {
             "PUT" | "POST" => format!("Content-Length: {}\r\n", body.len()),
             _ => String::new(),

@@ -69,6 +69,7 @@ impl RequestSigner {
         let mut signed = vec![("host", host), ("x-amz-content-sha256", hash), ("x-amz-date", &date)];
         signed.extend(self.token.as_deref().map(|token| ("x-amz-security-token", token)));
         signed.extend(more);
+        // The canonical request has its headers in the order of their names.
         signed.sort_unstable();
         let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
         let lines: String =
@@ -77,6 +78,7 @@ impl RequestSigner {
         let scope = format!("{}/{}/s3/aws4_request", &date[..8], self.region);
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
         let signature = hex(&hmac(&self.key(&date[..8]), &text));
+        // The head of the request has `Host` already; a second line of it would be refused.
         let sent = signed.iter().filter(|(name, _)| *name != "host");
         let mut sent: String = sent.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         sent += &format!(

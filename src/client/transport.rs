@@ -59,6 +59,8 @@ impl Transport {
         patience: Duration,
     ) -> io::Result<Self> {
         let socket = TcpStream::connect_timeout(&address, patience)?;
+        // Requests are written in whole pieces. Nagle's algorithm would keep the last one back until
+        // those before it are acknowledged.
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(patience))?;
@@ -86,6 +88,7 @@ impl TimedSocket {
     fn prepare(&mut self) -> io::Result<()> {
         let Some(deadline) = self.deadline else { return Ok(()) };
         let left = deadline.saturating_duration_since(Instant::now()).min(self.silence_max);
+        // A socket takes no timeout of zero.
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }

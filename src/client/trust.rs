@@ -97,6 +97,7 @@ impl CertificateTrust {
             Self::System => builder.with_root_certificates(trusted(None)?),
             Self::Authorities(path) => builder.with_root_certificates(trusted(Some(path))?),
             Self::Fingerprint(expected) => {
+                // Called dangerous, and narrower here than any authority: one certificate passes.
                 let verifier = FingerprintVerifier { expected: *expected, provider };
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }

@@ -373,10 +373,13 @@ impl Service {
         entry: &mut RequestLogEntry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
-        // The host decides first: below it every path is a key, those of pages included.
+        // 1. The host decides before the path: at a website every path is a key, those of the
+        //    server's pages included.
         if let Some(bucket) = self.website_bucket(&request) {
             return self.website(&bucket, &request, entry);
         }
+        // 2. Pages and the API: `-` is no bucket's name. They come before the query is parsed, so
+        //    that a health check does not fail by a parameter.
         if let Some(page) = self.page_name(&request) {
             return match page.strip_prefix("api/1/").map(str::to_owned) {
                 Some(path) => Ok(self.api(&path, request, entry)),
@@ -386,6 +389,7 @@ impl Service {
                 }
             };
         }
+        // 3. Calls of STS send the root a form or an action, which no request of S3 does.
         if query_call::is_call(&request) && !self.is_host_of_bucket(&request) {
             CountingBody::wrap(&mut request.body, received);
             return Ok(self.query_call(request, entry));
@@ -393,8 +397,8 @@ impl Service {
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
-        // Browsers send a preflight without credentials, so it is answered before they are asked
-        // for.
+        // 4. Browsers send a preflight without credentials, so it is answered before they are asked
+        //    for.
         if request.method == Method::Options {
             entry.operation = "Preflight";
             return self.preflight(&request, dialect);
@@ -402,6 +406,8 @@ impl Service {
         if self.asks_for_presence(&request) {
             return Ok(Response::new(200));
         }
+        // 5. The operation is known before its sender: errors, logs and the audit name it, and a
+        //    standby refuses a write without looking at its signature or its body.
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
@@ -409,8 +415,10 @@ impl Service {
             return Err(refused_write());
         }
         self.note_for_logs(&request, &query, operation, &target, entry);
-        // Attempts that fail to authenticate are audited, too.
+        // 6. Attempts that fail to authenticate are logged and audited, too.
         self.begin_audit(entry, operation, &target, &query);
+        // 7. Counted below the verifier of the signature, which puts itself around: the log has the
+        //    bytes that came, and not those of the decoded chunks.
         CountingBody::wrap(&mut request.body, received);
         let (identity, mut call) = match (operation, target) {
             (Operation::PostObject, TargetResource::Bucket(bucket)) => {
@@ -427,7 +435,7 @@ impl Service {
                 if operation == Operation::GetBucketVersioning && !identity.is_anonymous() {
                     entry.store = Some(self.store_mark());
                 }
-                // After the signature, which covers the headers as they were sent.
+                // 8. After the signature, which covers the headers as they were sent.
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
                 let call = Call::new(entry.arrival(), operation, target, request).with_query(query);
                 (identity, call)

@@ -44,6 +44,8 @@ impl<T> OpenedSessions<T> {
     pub(in crate::auth) fn get(&self, access_key: &str, token: &str) -> Option<Arc<T>> {
         let opened = self.0.read().expect(NOT_POISONED);
         let found = opened.by_access_key.get(access_key)?;
+        // The access key is no secret. Beside another token it counts for nothing: that token is
+        // opened, and judged by itself.
         (found.token.0 == token).then(|| Arc::clone(&found.value))
     }
 
@@ -54,6 +56,8 @@ impl<T> OpenedSessions<T> {
         if opened.by_access_key.insert(access_key.to_owned(), session).is_some() {
             return;
         }
+        // Tokens come from outside, any number of them: the oldest goes. It costs its next request
+        // the opening of its token.
         opened.order.push_back(access_key.to_owned());
         if opened.order.len() > OPENED_SESSIONS_MAX
             && let Some(oldest) = opened.order.pop_front()

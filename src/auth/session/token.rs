@@ -210,6 +210,7 @@ impl SealingKey {
         token: &str,
         keys: impl Iterator<Item = &'k Self>,
     ) -> Option<OpenedToken> {
+        // Before memory is taken for its bytes: it comes with requests that nobody has signed yet.
         if token.len() > SESSION_TOKEN_MAX_BYTES {
             return None;
         }
@@ -220,6 +221,7 @@ impl SealingKey {
         let mut keys = keys;
         let key = keys.find(|key| *version == VERSION && key.id == *id)?;
         let opened = key.token_key(salt).open_in_place(no_nonce(), Aad::from(&*head), text).ok()?;
+        // Parsed once it is authentic: this server, or one with the same keys, has written it.
         let claims: SessionClaims = serde_json::from_slice(opened).ok()?;
         let session = claims.as_source(key);
         Some(OpenedToken { claims, secret: key.secret_of(token), session })

@@ -18,6 +18,8 @@ const OF_NO_SPACE: [&str; 4] = ["QuotaExceeded", "InsufficientStorage", "Storage
 /// Whether a repetition may be answered in another way.
 pub(super) fn is_transient(answer: &Answer) -> bool {
     match answer.status {
+        // 409: another request about the name was under way. 507 is missing: a remote without space
+        // has none a moment later, and a call that repeats keeps its thread from others.
         409 | 429 | 500..=506 | 508..=599 => !OF_NO_SPACE.contains(&code(answer).as_str()),
         400 => OF_ONE_TRY.contains(&code(answer).as_str()),
         _ => false,
@@ -26,6 +28,7 @@ pub(super) fn is_transient(answer: &Answer) -> bool {
 
 /// Whether the answer comes from a server that is not able to work.
 pub(super) fn is_of_overload(answer: &Answer) -> bool {
+    // Neither a conflict nor a damaged upload says anything about the server.
     matches!(answer.status, 429 | 500..=506 | 508..=599) && is_transient(answer)
 }
 
@@ -39,6 +42,7 @@ pub(super) fn error_of(answer: &Answer) -> RemoteError {
     let message = answer.error_message().unwrap_or_default();
     let code = code(answer);
     let text = format!("the remote answers {}: {message}", answer.status);
+    // The code before the status: an upload that took too long has the status of a malformed one.
     if OF_NO_SPACE.contains(&code.as_str()) {
         return RemoteError::Full(text);
     }
@@ -99,6 +103,7 @@ pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: u64) ->
     let Some((named, length)) = named else {
         return Err(wrong_range(range, &format!("answers {} with {told:?}", answer.status)));
     };
+    // The head may be right, and the body cut off by a proxy that ends it well.
     if received != named.end - named.start {
         return Err(wrong_range(range, &format!("sends {received} bytes")));
     }

@@ -121,6 +121,7 @@ impl RemoteLink {
                 Err(why) => why,
             };
             tries += 1;
+            // With jitter: calls that failed at the same moment do not come back together.
             let pause = BACKOFF.jittered_after(tries, &self.jitter);
             // A pause beyond the deadline is not begun: the caller has better use for its thread.
             if tries == TRIES_MAX || Instant::now() + pause >= deadline {
@@ -136,6 +137,7 @@ impl RemoteLink {
         match tried {
             Ok(Answered { answer, .. }) if answers::is_transient(&answer) => {
                 let why = answers::error_of(&answer).to_string();
+                // A server that refuses this one try is there: the circuit stays closed for others.
                 match answers::is_of_overload(&answer) {
                     true => breaker.failed(Instant::now(), &why),
                     false => breaker.succeeded(),
@@ -214,6 +216,8 @@ impl RemoteLink {
             let is_failure = answer.as_ref().map_or(true, |answer| answers::is_failure(answer.status));
             self.requests.add(request.call, is_failure, body.offset, sink.bytes.len() as u64);
         }
+        // Own failures before that of the connection, which they have broken off: taken for one of
+        // the server, they would be tried again and counted against it.
         if let Some(error) = body.failed {
             return Err(TryError::Body(error));
         }
