@@ -1,5 +1,5 @@
-//! The providers whose tokens assume roles, by the users file: `[[issuer]]`, and which tokens a role
-//! trusts: `[[role.web_identity]]`.
+//! The providers whose tokens assume roles, by the users file: `[[issuer]]`, and which tokens a
+//! role trusts: `[[role.web_identity]]`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Service accounts, by the users file: `[[service_account]]`. They are keys for programs, which belong
-//! to a user and have its rights of the moment, cut by a policy of their own.
+//! Service accounts, by the users file: `[[service_account]]`. They are keys for programs, which
+//! belong to a user and have its rights of the moment, cut by a policy of their own.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -34,12 +34,12 @@
 //! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were
 //! issued before.
 //!
-//! Tables `[[issuer]]` have the `url` of a provider of identities and the `audiences` of its tokens,
-//! and may have a `ca_file` or a `keys_file`. `[[role.web_identity]]` names an `issuer`, and the
-//! `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil.
+//! Tables `[[issuer]]` have the `url` of a provider of identities and the `audiences` of its
+//! tokens, and may have a `ca_file` or a `keys_file`. `[[role.web_identity]]` names an `issuer`,
+//! and the `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil.
 //!
-//! Tables `[[service_account]]` have keys that belong to a `user`, with a `name`, and may have `expires`
-//! and a `policy` that narrows what the user may do.
+//! Tables `[[service_account]]` have keys that belong to a `user`, with a `name`, and may have
+//! `expires` and a `policy` that narrows what the user may do.
 //!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
 //! `uploads` and `buckets`.
@@ -304,8 +304,8 @@ impl Users {
         true
     }
 
-    /// Whether who asked for a session might ask for it again: the caller, or the issuer of a token.
-    /// The caller is none in tokens that do not hold it.
+    /// Whether who asked for a session might ask for it again: the caller, or the issuer of a
+    /// token. The caller is none in tokens that do not hold it.
     fn is_entitled(&self, session: &SourceSession, caller: Option<&str>) -> bool {
         if session.kind != SessionKind::Role {
             return caller.is_none_or(|caller| caller == session.principal);
@@ -692,7 +692,8 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key, &table.previous) {
         (None, None, None) if name == Users::ANONYMOUS => Ok(Vec::new()),
-        // The administrator of the environment has its keys there, and the end of its sessions here.
+        // The administrator of the environment has its keys there, and the end of its sessions
+        // here.
         (None, None, None) if name == ADMINISTRATOR && table.sessions_after.is_some() => Ok(Vec::new()),
         // A user that IAM's calls made gets its keys later. Nobody forgets them in a table with `created`.
         (None, None, None) if name != Users::ANONYMOUS && table.created.is_some() => Ok(Vec::new()),

@@ -54,8 +54,8 @@ impl AllowTable {
     }
 }
 
-/// Whether the names of roles and sessions may have a character: those become parts of ARNs, of lines
-/// of logs and of variables.
+/// Whether the names of roles and sessions may have a character: those become parts of ARNs, of
+/// lines of logs and of variables.
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
 }

@@ -102,7 +102,8 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 /// them offline.
 pub const SECRET_ADVISED_BYTES: usize = 16;
 
-/// The beginning of the keys of the objects of a bucket's log. The rest of such a key has up to 150.
+/// The beginning of the keys of the objects of a bucket's log. The rest of such a key has up to
+/// 150.
 pub const LOG_PREFIX_MAX_BYTES: usize = 800;
 /// Records that wait for their delivery to a bucket: as many are delivered at once.
 pub const LOG_OBJECT_BYTES: usize = MIB as usize;
@@ -123,7 +124,8 @@ pub const IAM_PAGE_MAX_ITEMS: u64 = 1000;
 pub const MANAGED_POLICY_MAX_BYTES: usize = 20 * 1024;
 /// The policy of a session, in characters (STS API reference, AssumeRole, "Policy").
 pub const SESSION_POLICY_MAX_CHARS: usize = 2048;
-/// The policies of the users file that a session names (STS API reference, AssumeRole, "PolicyArns").
+/// The policies of the users file that a session names (STS API reference, AssumeRole,
+/// "PolicyArns").
 pub const SESSION_POLICIES_MAX: usize = 10;
 /// The token of a session. It has to fit in a head and in a URL, among other things.
 pub const SESSION_TOKEN_MAX_BYTES: usize = 4096;
@@ -145,7 +147,8 @@ pub const OIDC_FETCH_MAX_SECS: u64 = 5;
 pub const OIDC_DOCUMENT_MAX_BYTES: usize = 256 * KIB as usize;
 /// Providers in a users file.
 pub const ISSUERS_MAX: usize = 16;
-/// Failed calls with tokens of such providers that one network makes in a minute: they are unsigned.
+/// Failed calls with tokens of such providers that one network makes in a minute: they are
+/// unsigned.
 pub const WEB_IDENTITY_FAILURES_MAX: u32 = 60;
 /// The body of a call of STS: parameters of a form. It is read before it is known who sends it.
 pub const QUERY_BODY_MAX_BYTES: usize = 64 * KIB as usize;

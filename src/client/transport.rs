@@ -59,8 +59,8 @@ impl Transport {
         patience: Duration,
     ) -> io::Result<Self> {
         let socket = TcpStream::connect_timeout(&address, patience)?;
-        // Requests are written in whole pieces. Nagle's algorithm would keep the last one back until
-        // those before it are acknowledged.
+        // Requests are written in whole pieces. Nagle's algorithm would keep the last one back
+        // until those before it are acknowledged.
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(patience))?;

@@ -17,8 +17,8 @@ use crate::base::{NOT_POISONED, network_of};
 const FAILURES_MAX: u32 = 5;
 /// Failures a minute of one network for an access key that signed in from there before.
 const KNOWN_KEY_FAILURES_MAX: u32 = 60;
-/// Access keys that are remembered with the network that they signed in from. A further one replaces
-/// the oldest.
+/// Access keys that are remembered with the network that they signed in from. A further one
+/// replaces the oldest.
 const KNOWN_KEYS_MAX: usize = 1_024;
 
 /// The address of an IPv4 host, or an IPv6 /64; `None` where the address is not known.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// Whether two files or directories are on one disk, as far as that can be seen: on one file system,
-/// or on two partitions of a disk.
+/// Whether two files or directories are on one disk, as far as that can be seen: on one file
+/// system, or on two partitions of a disk.
 pub fn share_disk(one: &Path, other: &Path) -> bool {
     let Some(one) = device(one) else { return false };
     let Some(other) = device(other) else { return false };
@@ -18,8 +18,8 @@ fn device(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|metadata| metadata.dev())
 }
 
-/// The disk of a file system, or of its partition; `None` where the file system has no device of its
-/// own.
+/// The disk of a file system, or of its partition; `None` where the file system has no device of
+/// its own.
 fn whole_disk(device: u64) -> Option<PathBuf> {
     let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
     let place = fs::canonicalize(place).ok()?;

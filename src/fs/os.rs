@@ -54,8 +54,9 @@ impl OsFs {
         create_durably(&root)
     }
 
-    /// Waits for an exclusive lock on the root itself, as [`SecretFile::edit`](super::SecretFile::edit)
-    /// takes it: for changes of files that are replaced, which have no lock of their own.
+    /// Waits for an exclusive lock on the root itself, as
+    /// [`SecretFile::edit`](super::SecretFile::edit) takes it: for changes of files that are
+    /// replaced, which have no lock of their own.
     ///
     /// # Errors
     /// The root cannot be opened, or has no locks.

@@ -106,7 +106,8 @@ impl Uploads {
         self.bytes
     }
 
-    /// Adds an upload, or puts its record in the place of another, which it returns; its parts stay.
+    /// Adds an upload, or puts its record in the place of another, which it returns; its parts
+    /// stay.
     pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) -> Option<Arc<UploadRecord>> {
         let known = self.remove(key, record.id);
         let replaced = known.as_ref().map(|entry| Arc::clone(&entry.record));

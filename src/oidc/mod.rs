@@ -5,9 +5,9 @@
 //! keys are read from a file.
 //!
 //! Everybody may send tokens, and many at a time. So one request at a time asks a provider, within
-//! a time and for so many bytes; others go on with the keys that are known. Without any, a few wait for
-//! a moment, and the rest are told that the provider is being asked. A failure is kept for a while,
-//! too.
+//! a time and for so many bytes; others go on with the keys that are known. Without any, a few wait
+//! for a moment, and the rest are told that the provider is being asked. A failure is kept for a
+//! while, too.
 
 mod key;
 mod provider;

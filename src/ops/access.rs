@@ -235,8 +235,8 @@ impl<'a> StoredFacts<'a> {
 }
 
 impl StoredFacts<'_> {
-    /// The bucket and the key that are copied, as the copy reads them: a policy that names them must
-    /// not be passed by another spelling.
+    /// The bucket and the key that are copied, as the copy reads them: a policy that names them
+    /// must not be passed by another spelling.
     fn copy_source(&self) -> Option<String> {
         self.call.vendor_header("copy-source")?;
         let source = CopySourceHeader::from_headers(self.call.vendor()).ok()?;

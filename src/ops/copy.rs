@@ -1,6 +1,6 @@
 //! CopyObject. The copy shares the extents of its source, and no byte of the payload is copied, if
-//! both are in the clear, under keys of the ring, or under one key of a customer. Else the bytes are
-//! decrypted and encrypted again.
+//! both are in the clear, under keys of the ring, or under one key of a customer. Else the bytes
+//! are decrypted and encrypted again.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -73,8 +73,8 @@ impl ChosenEncryption {
         Self::of_request(context, requested, &bucket, &call.id)
     }
 
-    /// The encryption of an object of which nothing is asked for: that of the bucket, else that of the
-    /// server.
+    /// The encryption of an object of which nothing is asked for: that of the bucket, else that of
+    /// the server.
     ///
     /// # Errors
     /// As [`Self::of_new_object`].
@@ -247,13 +247,14 @@ impl ReadKey {
         context.store.open_key(version, self.key()).for_client(call)
     }
 
-    /// As [`ReadKey::open`], for what tells of an object and reads none of its bytes. Nothing but sealed
-    /// checksums takes a key of the ring: without it the others of a HEAD are told all the same (S3 API
-    /// reference, HeadObject, `x-amz-checksum-mode`: with it alone a KMS key has to be usable).
+    /// As [`ReadKey::open`], for what tells of an object and reads none of its bytes. Nothing but
+    /// sealed checksums takes a key of the ring: without it the others of a HEAD are told all the
+    /// same (S3 API reference, HeadObject, `x-amz-checksum-mode`: with it alone a KMS key has to be
+    /// usable).
     ///
     /// # Errors
-    /// As of [`ReadKey::open`]; those of the ring only where `wants_checksums`, and the record seals
-    /// them.
+    /// As of [`ReadKey::open`]; those of the ring only where `wants_checksums`, and the record
+    /// seals them.
     pub(super) fn open_to_tell(
         &self,
         context: &Context,
@@ -333,7 +334,8 @@ pub(super) fn add_headers(shown: Option<&ShownEncryption>, response: Response) -
     headers.into_iter().fold(response, |response, (name, value)| response.header(name, value))
 }
 
-/// Adds them to the answer that the copy of a client is still valid, which tells of the object, too.
+/// Adds them to the answer that the copy of a client is still valid, which tells of the object,
+/// too.
 pub(super) fn add_to_not_modified(shown: Option<&ShownEncryption>, error: S3Error) -> S3Error {
     if error.code != ErrorCode::NotModified {
         return error;

@@ -26,8 +26,8 @@ impl StoredDocument for BucketLogging {
         Ok(Self::default())
     }
 
-    /// The target is of the same owner, so that nobody fills the bucket of another one, and the sender
-    /// may put such objects there itself.
+    /// The target is of the same owner, so that nobody fills the bucket of another one, and the
+    /// sender may put such objects there itself.
     fn check(
         &self,
         context: &Context,
@@ -95,7 +95,8 @@ impl Context {
         Some(LoggedBucket { name: found.info.name.clone(), owner: found.info.owner.clone(), target })
     }
 
-    /// Stores the records of a log in its target, as a put without headers would. Durable on return.
+    /// Stores the records of a log in its target, as a put without headers would. Durable on
+    /// return.
     ///
     /// # Errors
     /// `InvalidTargetBucketForLogging` for a target that is missing or of another owner; those of a

@@ -26,8 +26,8 @@ pub struct ShownRing {
     pub keys: Vec<ShownKey>,
     /// Whether its file is on the disk of the data.
     pub is_with_data: bool,
-    /// The keys that records name and the ring lacks, with the versions, uploads and parts that need
-    /// them.
+    /// The keys that records name and the ring lacks, with the versions, uploads and parts that
+    /// need them.
     pub missing: BTreeMap<String, u64>,
     /// Versions, uploads and parts that a rewrap would give to a newer key.
     pub rewrap_due: u64,

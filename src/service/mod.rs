@@ -445,8 +445,8 @@ impl Service {
         self.perform(&identity, &mut call, entry)
     }
 
-    /// Notes the request for the log of its bucket, if that has one, and for that of the bucket which
-    /// it copies from.
+    /// Notes the request for the log of its bucket, if that has one, and for that of the bucket
+    /// which it copies from.
     fn note_for_logs(
         &self,
         request: &Request<'_>,

@@ -73,8 +73,8 @@ pub struct ServiceAccountEntry {
     /// When its keys end; none for keys without an end.
     #[serde(default)]
     pub expires: Option<String>,
-    /// The policies that narrow it, by name or as documents; none for an account that has all rights
-    /// of its user.
+    /// The policies that narrow it, by name or as documents; none for an account that has all
+    /// rights of its user.
     #[serde(default)]
     pub policies: Option<Vec<String>>,
 }
@@ -373,8 +373,8 @@ impl Service {
     }
 }
 
-/// Whether the user signs with keys of its own: neither a session nor a service account makes keys that
-/// would have more rights, or last longer.
+/// Whether the user signs with keys of its own: neither a session nor a service account makes keys
+/// that would have more rights, or last longer.
 fn signs_for_itself(identity: &Identity, user: &str) -> bool {
     identity.user_in_policies() == Some(user) && identity.session().is_none()
 }

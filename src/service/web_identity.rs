@@ -1,5 +1,5 @@
-//! AssumeRoleWithWebIdentity: keys for those whom a provider vouches for. The call is not signed, so
-//! everybody may make it: nothing that its token names is fetched, and who fails often waits.
+//! AssumeRoleWithWebIdentity: keys for those whom a provider vouches for. The call is not signed,
+//! so everybody may make it: nothing that its token names is fetched, and who fails often waits.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -240,8 +240,8 @@ fn attributes_in(answer: &Answer) -> Result<StoredAttributes, PeerError> {
     Ok(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key })
 }
 
-/// What a server says of an object that it does not show to a HEAD, whose answer has no text: one that
-/// is encrypted with a key that the client of that server has.
+/// What a server says of an object that it does not show to a HEAD, whose answer has no text: one
+/// that is encrypted with a key that the client of that server has.
 fn reason_of(link: &mut PeerLink<'_>, call: PeerCall<'_>) -> Option<String> {
     let first_byte = [("range".to_owned(), "bytes=0-0".to_owned())];
     let call = PeerCall { method: "GET", headers: &first_byte, ..call };

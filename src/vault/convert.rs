@@ -95,8 +95,8 @@ pub fn convert(
     Ok(conversion.report)
 }
 
-/// Fails where a file of these directories is encrypted with another key. Of new keys each of them is
-/// another one.
+/// Fails where a file of these directories is encrypted with another key. Of new keys each of them
+/// is another one.
 fn check_keys(fs: &dyn Fs, keys: &DirectoryKeys, dirs: &[&str]) -> Result<(), VaultError> {
     for dir in dirs {
         for path in files_of(fs, dir)? {

@@ -42,8 +42,8 @@ pub struct DirectoryKeys {
     fault: Option<KeysFault>,
 }
 
-/// One of the two files is not as it is to be, and the other one counts. A second fault like it, and
-/// all is lost.
+/// One of the two files is not as it is to be, and the other one counts. A second fault like it,
+/// and all is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeysFault {
     /// `KEYS` or `KEYS.copy`.

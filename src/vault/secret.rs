@@ -109,8 +109,8 @@ impl std::fmt::Debug for StoreSecret {
     }
 }
 
-/// Whether a file, which may be missing yet, lies in a directory: a secret that lies in what it opens
-/// protects nothing. Links are followed.
+/// Whether a file, which may be missing yet, lies in a directory: a secret that lies in what it
+/// opens protects nothing. Links are followed.
 pub fn is_inside(file: &Path, dir: &Path) -> bool {
     real_path(file).zip(real_path(dir)).is_some_and(|(file, dir)| file.starts_with(dir))
 }

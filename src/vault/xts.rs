@@ -1,8 +1,8 @@
 //! AES-256-XTS (IEEE 1619), with the rule that stored zeros are zeros.
 //!
-//! The crate `aes` has the cipher; the mode around it is the tweak. All blocks of a unit go through the
-//! cipher together: it takes up to 64 at a time where the processor has wide instructions, and a block
-//! alone would wait for the latency of each round.
+//! The crate `aes` has the cipher; the mode around it is the tweak. All blocks of a unit go through
+//! the cipher together: it takes up to 64 at a time where the processor has wide instructions, and
+//! a block alone would wait for the latency of each round.
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes256, Block};

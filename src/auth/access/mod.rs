@@ -1,8 +1,8 @@
 //! The evaluator: the one place that decides who may do what.
 //!
-//! 1. A denial wins over everything: of the bucket's policy, of the sender's own policies and those of
-//!    its groups, of its session's. That of the bucket cannot keep the owner and the administrators from the policy
-//!    itself. A denial of PutObject is one of CreateObject, too.
+//! 1. A denial wins over everything: of the bucket's policy, of the sender's own policies and those
+//!    of its groups, of its session's. That of the bucket cannot keep the owner and the
+//!    administrators from the policy itself. A denial of PutObject is one of CreateObject, too.
 //! 2. A session is refused whatever its policy does not allow, whoever else would allow it; unless
 //!    the policy of the bucket allows it and names that very session.
 //! 3. A grant of the users file allows, and so does a policy of the sender or of its groups.
@@ -179,8 +179,8 @@ fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bo
         || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
 }
 
-/// Whether it is an upload of this user, who may give it up and see its parts, whatever lets him put
-/// objects (S3 user guide, "Multipart upload API and permissions").
+/// Whether it is an upload of this user, who may give it up and see its parts, whatever lets him
+/// put objects (S3 user guide, "Multipart upload API and permissions").
 fn began_upload(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
     matches!(action, Action::AbortMultipartUpload | Action::ListMultipartUploadParts)
         && !user.is_anonymous()

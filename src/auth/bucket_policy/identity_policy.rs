@@ -273,8 +273,8 @@ impl ResourceSet {
 }
 
 /// The actions that names with wildcards stand for; none for those of other services. `s3:*` has
-/// none of the administration, and neither has an allowance with a wildcard in a part of the service:
-/// who writes `s*:*` does not think of it.
+/// none of the administration, and neither has an allowance with a wildcard in a part of the
+/// service: who writes `s*:*` does not think of it.
 fn named_actions(names: &[String], effect: PolicyEffect) -> Result<ActionSet, String> {
     let syntax = GlobSyntax { wildcards: true, variables: false, lenient: true };
     let mut actions = ActionSet::default();

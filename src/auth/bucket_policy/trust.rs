@@ -16,8 +16,8 @@ const NOT_OF_SUBJECTS: [&str; 12] =
 pub(in crate::auth) struct TrustConditions(Vec<Condition>);
 
 impl TrustConditions {
-    /// Parses the element `Condition` of a policy. One of its conditions must bind a claim that tells
-    /// the subjects of a provider apart: all others could assume the role otherwise.
+    /// Parses the element `Condition` of a policy. One of its conditions must bind a claim that
+    /// tells the subjects of a provider apart: all others could assume the role otherwise.
     ///
     /// # Errors
     /// The reason.

@@ -64,7 +64,8 @@ pub(crate) enum KeyCommand {
     },
     /// Wrap the keys of objects by the keys of the ring that have taken the place of others
     Rewrap(RewrapArguments),
-    /// Remove a retired key that nothing needs from the running server and from the file of its ring
+    /// Remove a retired key that nothing needs from the running server and from the file of its
+    /// ring
     Destroy(DestroyArguments),
 }
 
@@ -94,8 +95,8 @@ pub(crate) struct DestroyArguments {
 /// Runs a command.
 ///
 /// # Errors
-/// A message for the operator: the server cannot be asked or refuses, or the file of the ring cannot
-/// be changed.
+/// A message for the operator: the server cannot be asked or refuses, or the file of the ring
+/// cannot be changed.
 pub(crate) fn run(
     command: &KeyCommand,
     options: &ServerOptions,

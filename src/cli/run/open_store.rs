@@ -16,8 +16,8 @@ use crate::cli::config::options::ServerOptions;
 use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
 
-/// Opens the store of the data directory, with the remote of the `sections`, in the epoch of `taken` if
-/// this host has claimed one.
+/// Opens the store of the data directory, with the remote of the `sections`, in the epoch of
+/// `taken` if this host has claimed one.
 ///
 /// # Errors
 /// A message for the operator: the directory or the remote cannot be used.

@@ -289,7 +289,8 @@ impl StartedServer {
         announce::listening(scheme, address);
         manager.ready(Arc::new(progress));
         let outcome = listeners.run();
-        // In reverse: no request writes any more, then no thread does, and the store is closed last.
+        // In reverse: no request writes any more, then no thread does, and the store is closed
+        // last.
         signals.end();
         if let Some(background) = background {
             background.end();

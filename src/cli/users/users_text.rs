@@ -270,7 +270,8 @@ fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
     })
 }
 
-/// Removes a user, also from its groups, with its service accounts and the comment directly above it.
+/// Removes a user, also from its groups, with its service accounts and the comment directly above
+/// it.
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.

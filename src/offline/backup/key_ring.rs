@@ -46,8 +46,8 @@ impl RingSources {
         Ok(())
     }
 
-    /// The latest ring, with those keys of earlier ones that the metadata names and it lacks; `None`
-    /// where the file was not there at any moment.
+    /// The latest ring, with those keys of earlier ones that the metadata names and it lacks;
+    /// `None` where the file was not there at any moment.
     pub(super) fn ring_for(&self, index: &Index) -> Result<Option<BackupRing>, BackupError> {
         let Some((latest, earlier)) = self.seen.split_last() else { return Ok(None) };
         let mut text = latest.clone();

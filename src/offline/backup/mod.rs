@@ -81,10 +81,9 @@ pub struct BackupOptions {
 ///    and is pinned.
 /// 3. If the metadata refers to a segment that is newer than the pins, that one is pinned, too, and
 ///    the metadata is copied again: extents that were relocated to or from it may have lost their
-///    bytes in between.
-///    The ring of keys is read before the metadata and after it: the backup has every key of both that
-///    the metadata names. A key that came and went in between is in neither; then the metadata is
-///    copied again.
+///    bytes in between. The ring of keys is read before the metadata and after it: the backup has
+///    every key of both that the metadata names. A key that came and went in between is in neither;
+///    then the metadata is copied again.
 /// 4. The segments are put in place. A sealed segment is never written again, so its pin becomes
 ///    its name, or the former copy serves. An unsealed segment is copied: it only grows, and the
 ///    metadata refers to its older bytes only. The check of a copy, as it is read back, covers

@@ -59,8 +59,8 @@ pub fn restore(
     })
 }
 
-/// The keys that the records in a directory name and its ring does not open. Damage, which the check
-/// has found, may hide some.
+/// The keys that the records in a directory name and its ring does not open. Damage, which the
+/// check has found, may hide some.
 fn missing_keys(target: &dyn Fs, store: StoreId) -> Result<Vec<NeededKey>, BackupError> {
     let mut damage = Vec::new();
     let read = StoreLoader::from_newest(target, store, &mut damage).and_then(|mut loader| {

@@ -21,8 +21,8 @@ pub struct RebuildReport {
     pub skipped: SkippedCounts,
     /// The length of the new log, in bytes.
     pub log_bytes: u64,
-    /// The keys of the ring that restored versions, uploads and parts need, and that the ring in the
-    /// data directory does not open.
+    /// The keys of the ring that restored versions, uploads and parts need, and that the ring in
+    /// the data directory does not open.
     pub keys_missing: Vec<NeededKey>,
     /// Whether there is a ring in the data directory.
     pub has_ring: bool,
@@ -83,7 +83,8 @@ pub struct Assumption {
 }
 
 impl RebuildReport {
-    /// Whether everything that was found could be restored, and the ring, if there is one, opens it.
+    /// Whether everything that was found could be restored, and the ring, if there is one, opens
+    /// it.
     pub fn is_whole(&self) -> bool {
         self.lost.is_empty() && self.damage.is_empty() && (self.keys_missing.is_empty() || !self.has_ring)
     }

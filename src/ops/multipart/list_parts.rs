@@ -11,8 +11,8 @@ use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartSummary, UploadSummary};
 use crate::xml::Writer;
 
-/// ListParts. The key of a customer is only needed for checksums (S3 API reference, ListParts): without
-/// it the parts are listed without.
+/// ListParts. The key of a customer is only needed for checksums (S3 API reference, ListParts):
+/// without it the parts are listed without.
 pub(in crate::ops) fn list_parts(
     context: &Context,
     _: &Authorized,

@@ -1,6 +1,6 @@
-//! The API for programs at `/-/api/1/`: users and their keys, policies and groups, quotas, placements
-//! of buckets, mirrors, webhooks, the keys of encrypted objects, and the state of the server, as
-//! JSON. `openapi.json` describes it. Requests are signed as S3 requests are.
+//! The API for programs at `/-/api/1/`: users and their keys, policies and groups, quotas,
+//! placements of buckets, mirrors, webhooks, the keys of encrypted objects, and the state of the
+//! server, as JSON. `openapi.json` describes it. Requests are signed as S3 requests are.
 
 mod clock;
 mod keys;

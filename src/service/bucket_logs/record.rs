@@ -1,5 +1,5 @@
-//! The records in the logs of buckets (S3 user guide, "Amazon S3 server access log format"): one line
-//! for a request, of fields that are separated by spaces.
+//! The records in the logs of buckets (S3 user guide, "Amazon S3 server access log format"): one
+//! line for a request, of fields that are separated by spaces.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

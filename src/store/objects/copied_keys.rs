@@ -42,9 +42,9 @@ pub struct EncryptedPartCopy<'k> {
 
 impl Store {
     /// Whether a copy of a whole version can share its bytes: both are under keys of the ring, or
-    /// under the same key of a customer. Only the wrap of its keys is another one then. Bytes that a
-    /// part of the version itself shares with another object are not shared beyond their master key,
-    /// unless they are whole writes.
+    /// under the same key of a customer. Only the wrap of its keys is another one then. Bytes that
+    /// a part of the version itself shares with another object are not shared beyond their master
+    /// key, unless they are whole writes.
     pub fn shares_encrypted(
         &self,
         version: &VersionRecord,
@@ -69,10 +69,10 @@ impl Store {
         SharedKeys::of_part(version, range, customer, &target).is_some()
     }
 
-    /// Puts an encrypted object with all bytes of an encrypted `source`, whose extents it shares, as
-    /// far as [`Store::shares_encrypted`] says so. A copy has the parts of its source, and its entity
-    /// tag as far as a record of its kind shows one. The checksums of the commit are those of the
-    /// plain bytes. Durable on return.
+    /// Puts an encrypted object with all bytes of an encrypted `source`, whose extents it shares,
+    /// as far as [`Store::shares_encrypted`] says so. A copy has the parts of its source, and its
+    /// entity tag as far as a record of its kind shows one. The checksums of the commit are those
+    /// of the plain bytes. Durable on return.
     ///
     /// # Errors
     /// As of [`Store::copy`] and [`Store::open_key`]; [`StoreError::Encrypted`] where no bytes can

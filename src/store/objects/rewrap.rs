@@ -1,4 +1,5 @@
-//! Wrapping the keys of objects anew, under the keys of the ring that have taken the place of others.
+//! Wrapping the keys of objects anew, under the keys of the ring that have taken the place of
+//! others.
 
 use std::collections::BTreeMap;
 
@@ -42,9 +43,9 @@ pub struct RewrapStep {
 
 impl Store {
     /// Wraps the keys of further objects, uploads and parts, whose master key was an earlier one of
-    /// the ring, by the current one; those under an earlier key of a name by the newest of that name.
-    /// Durable on return. Bytes stay as they are, and so does what is encrypted with customers' keys.
-    /// The work may end after any step: who begins again passes over what is done.
+    /// the ring, by the current one; those under an earlier key of a name by the newest of that
+    /// name. Durable on return. Bytes stay as they are, and so does what is encrypted with
+    /// customers' keys. The work may end after any step: who begins again passes over what is done.
     ///
     /// # Errors
     /// [`StoreError::KeyUnavailable`] without a current key; errors of the commit.

@@ -30,8 +30,8 @@ pub enum NewEncryption {
     Customer(MasterKey),
 }
 
-/// The key of a version or an upload, opened once for all that is done with it; none of bytes in the
-/// clear.
+/// The key of a version or an upload, opened once for all that is done with it; none of bytes in
+/// the clear.
 #[derive(Debug, Clone, Default)]
 pub struct OpenedKey(pub(in crate::store) Option<DataKey>);
 

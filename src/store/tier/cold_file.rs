@@ -398,8 +398,8 @@ impl BytesElsewhere for ColdFile {
     fn read_copy(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
         let range = offset..offset + out.len() as u64;
         let Some(copy) = self.cache.copy().filter(|copy| range.end <= copy.length) else { return Ok(false) };
-        // Bytes on their way may be the bad ones. Whoever joins the fetch next would write them into
-        // the file.
+        // Bytes on their way may be the bad ones. Whoever joins the fetch next would write them
+        // into the file.
         if let Some(reader) = self.join_in_flight(offset) {
             reader.fetch.lock().last = None;
         }

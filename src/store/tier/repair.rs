@@ -257,8 +257,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the new file beside the old one, and verifies what the disk has of it. Nothing is left
-    /// of it after a failure.
+    /// Writes the new file beside the old one, and verifies what the disk has of it. Nothing is
+    /// left of it after a failure.
     fn write_new_file(
         &self,
         tier: &Tier,
@@ -425,8 +425,8 @@ impl KeptPages {
     }
 }
 
-/// The pages of an extent and its descriptor, without the last page of the segment. Where its header
-/// is bad, the length of the descriptor is not known.
+/// The pages of an extent and its descriptor, without the last page of the segment. Where its
+/// header is bad, the length of the descriptor is not known.
 fn pages_of(old: &Segment, store: &StoreId, extent: &LiveExtent) -> Range<u64> {
     let mut bytes = [0; ExtentHeader::BYTES];
     let header = match old.read_at(&mut bytes, extent.offset) {

@@ -65,8 +65,8 @@ pub(crate) struct RemoteOptions {
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) abandon_log: bool,
 
-    /// With an encrypted data directory: send to a remote without a key, and to mirrors, what can be
-    /// read there
+    /// With an encrypted data directory: send to a remote without a key, and to mirrors, what can
+    /// be read there
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_REMOTE_INSECURE", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) remote_insecure: bool,
