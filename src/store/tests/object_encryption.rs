@@ -2,6 +2,7 @@
 //! the clear.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::random::{rebuild_log, segments_of};
 use super::reclaim::small_segments;
@@ -1064,42 +1065,25 @@ fn parts_that_were_copied_from_one_source_have_one_key_in_the_object() {
 
 #[test]
 fn a_key_that_is_destroyed_meanwhile_gets_no_new_record() {
-    /// A ring of which a key goes.
-    struct Shrinking(std::sync::atomic::AtomicBool);
-    impl KeySource for Shrinking {
-        fn current(&self) -> Option<NamedKey> {
-            TestRing.current()
-        }
-        fn to_wrap(&self, id: &str) -> Option<MasterKey> {
-            self.to_open(id)
-        }
-        fn to_open(&self, id: &str) -> Option<MasterKey> {
-            let is_gone = self.0.load(std::sync::atomic::Ordering::Relaxed) && id == "named";
-            if is_gone { None } else { TestRing.to_open(id) }
-        }
-        fn successor(&self, id: &str) -> Option<NamedKey> {
-            TestRing.successor(id)
-        }
-    }
     let fs = SimFs::new();
     let store = open_with(&fs, options()).unwrap();
-    let ring = Arc::new(Shrinking(false.into()));
+    let ring = Arc::new(RingWithout::once_destroyed("named"));
     store.set_keys(Arc::clone(&ring) as Arc<dyn KeySource>);
     store.create_bucket("b", "admin").unwrap();
     for large in [false, true] {
-        ring.0.store(false, std::sync::atomic::Ordering::Relaxed);
+        ring.is_gone.store(false, Ordering::Relaxed);
         let mut writer = store.writer("b", "k", None).unwrap();
         writer.encrypt(&kms()).unwrap();
         writer.write(&text(if large { 200_000 } else { 10 })[..]).unwrap();
-        ring.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        ring.is_gone.store(true, Ordering::Relaxed);
         assert_eq!(writer.commit(commit_of(b"")), Err(StoreError::KeyUnavailable("named".into())));
         assert_eq!(store.find("b", "k", Selector::Current).err(), Some(StoreError::NoSuchKey));
     }
     assert_eq!(store.key_uses().get("named"), None);
-    ring.0.store(false, std::sync::atomic::Ordering::Relaxed);
+    ring.is_gone.store(false, Ordering::Relaxed);
     put_sealed(&store, "k", b"x", None, &kms()).unwrap();
     assert_eq!(rewrap_all(&store), (0, 0));
-    ring.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    ring.is_gone.store(true, Ordering::Relaxed);
     assert_eq!(rewrap_all(&store), (0, 1), "the ring lacks the key");
 }
 
@@ -1124,10 +1108,28 @@ impl KeySource for OlderRing {
     }
 }
 
-/// The ring after the retired key was destroyed.
-struct YoungerRing;
+/// The ring after one of its keys was destroyed.
+struct RingWithout {
+    id: &'static str,
+    is_gone: AtomicBool,
+}
 
-impl KeySource for YoungerRing {
+impl RingWithout {
+    fn destroyed(id: &'static str) -> Self {
+        Self { id, is_gone: true.into() }
+    }
+
+    /// A ring of which the key goes when `is_gone` is set.
+    fn once_destroyed(id: &'static str) -> Self {
+        Self { id, is_gone: false.into() }
+    }
+
+    fn lacks(&self, id: &str) -> bool {
+        id == self.id && self.is_gone.load(Ordering::Relaxed)
+    }
+}
+
+impl KeySource for RingWithout {
     fn current(&self) -> Option<NamedKey> {
         TestRing.current()
     }
@@ -1137,11 +1139,11 @@ impl KeySource for YoungerRing {
     }
 
     fn to_open(&self, id: &str) -> Option<MasterKey> {
-        (id != "retired").then(|| TestRing.to_open(id)).flatten()
+        if self.lacks(id) { None } else { TestRing.to_open(id) }
     }
 
     fn successor(&self, id: &str) -> Option<NamedKey> {
-        if id == "retired" { None } else { TestRing.successor(id) }
+        if self.lacks(id) { None } else { TestRing.successor(id) }
     }
 }
 
@@ -1208,7 +1210,7 @@ fn a_rewrap_moves_objects_and_uploads_to_the_current_key() {
     // Without the retired key all is read; a rebuild from the segments needs it again.
     let younger = |fs: &SimFs| {
         let store = open(fs);
-        store.set_keys(Arc::new(YoungerRing));
+        store.set_keys(Arc::new(RingWithout::destroyed("retired")));
         store
     };
     let store = younger(&fs.crash(CrashPolicy::DropAll));
@@ -1257,7 +1259,7 @@ fn a_rewrap_passes_over_what_the_ring_cannot_open_and_what_changed_meanwhile() {
     let fs = SimFs::new();
     fill_older(&fs);
     let store = open(&fs);
-    store.set_keys(Arc::new(YoungerRing));
+    store.set_keys(Arc::new(RingWithout::destroyed("retired")));
     assert_eq!(rewrap_all(&store), (0, 5));
     drop(store);
     let store = open(&fs);
