@@ -39,6 +39,7 @@ mod owner;
 mod ownership;
 mod padded_response;
 mod placement;
+mod policy_facts;
 mod post;
 mod put;
 mod quota;

@@ -8,7 +8,7 @@ use super::client_error::ForClient as _;
 use super::lookup::LoadedVersion;
 use super::stored_document::{self, StoredDocument};
 use super::{Context, body, lookup};
-use crate::auth::{Action, Authorized, Identity};
+use crate::auth::{Action, Authorized};
 use crate::s3::integrity::Integrity;
 use crate::s3::object_lock::{
     LEGAL_HOLD_ROOT, LockConfiguration, LockHeaders, LockMode, LockRetention, legal_hold_name,
@@ -90,7 +90,7 @@ fn read_change(
 }
 
 /// What the body of a PutObjectRetention or PutObjectLegalHold states.
-fn read_stated(context: &Context, call: &mut Call<'_>) -> Result<LockHeaders, S3Error> {
+pub(super) fn read_stated(context: &Context, call: &mut Call<'_>) -> Result<LockHeaders, S3Error> {
     let request = body::read_document(context, call)?;
     if call.operation == Operation::PutObjectLegalHold {
         let held = parse_legal_hold(body::parse(&request, LEGAL_HOLD_ROOT)?.root())?;
@@ -98,23 +98,6 @@ fn read_stated(context: &Context, call: &mut Call<'_>) -> Result<LockHeaders, S3
     }
     let retention = LockRetention::parse(body::parse(&request, LockRetention::ROOT)?.root())?;
     Ok(LockHeaders { retention, ..LockHeaders::default() })
-}
-
-impl Context {
-    /// Finds what the body of a PutObjectRetention or PutObjectLegalHold states before its
-    /// permission is checked: policies of the sender may depend on it.
-    ///
-    /// # Errors
-    /// Errors of the body; `MalformedXML`.
-    pub fn read_lock_for_policy(&self, identity: &Identity, call: &mut Call<'_>) -> Result<(), S3Error> {
-        let is_concerned =
-            matches!(call.operation, Operation::PutObjectRetention | Operation::PutObjectLegalHold);
-        if is_concerned && identity.has_policies() {
-            body::announced_length(&call.request.body)?;
-            call.body_lock = Some(read_stated(self, call)?);
-        }
-        Ok(())
-    }
 }
 
 /// GetObjectLegalHold.

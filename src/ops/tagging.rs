@@ -2,11 +2,11 @@
 
 use super::access::{self, Place};
 use super::amend::amend;
-use super::{Context, body, copy_directives, lookup, version_id};
+use super::{Context, body, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::tags::TagHolder;
-use crate::s3::{Call, Operation, Response, S3Error, tags};
+use crate::s3::{Call, Response, S3Error, tags};
 use crate::store::VersionRecord;
 
 /// GetObjectTagging.
@@ -50,31 +50,9 @@ fn replace(
 ///
 /// # Errors
 /// Errors of the body; `MalformedXML`; the errors of [`tags::check`].
-fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
+pub(super) fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let request = body::read_document(context, call)?;
     tags::parse(body::parse(&request, tags::ROOT)?.root(), TagHolder::Object)
-}
-
-impl Context {
-    /// Finds the tags of a PutObjectTagging or of a copy before its permission is checked, if the
-    /// policy of the bucket depends on them.
-    ///
-    /// # Errors
-    /// Errors of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a
-    /// copy.
-    pub fn read_tags_for_policy(&self, call: &mut Call<'_>) -> Result<(), S3Error> {
-        let is_concerned = matches!(call.operation, Operation::PutObjectTagging | Operation::CopyObject);
-        if !is_concerned || !access::policy_reads_tags(self, call.bucket()) {
-            return Ok(());
-        }
-        if call.operation == Operation::PutObjectTagging {
-            body::announced_length(&call.request.body)?;
-            call.body_tags = Some(read_tags(self, call)?);
-        } else if copy_directives::keeps_tags(call)? {
-            call.body_tags = Some(lookup::tags_of_source(self, call));
-        }
-        Ok(())
-    }
 }
 
 /// The tags of a new object from the header `p-tagging`. Setting any takes a permission of its own

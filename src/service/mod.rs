@@ -526,8 +526,7 @@ impl Service {
         call: &mut Call<'_>,
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
-        self.context.read_tags_for_policy(call)?;
-        self.context.read_lock_for_policy(identity, call)?;
+        self.context.read_facts_for_policy(identity, call)?;
         let proof = self.context.authorize(identity, call)?;
         self.run_operation(&proof, call, entry)
     }
