@@ -46,6 +46,18 @@ def marked(server, config):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def shipping_writer(own_server, tmp_path, *shipping):
+    """A host that ships its log to a remote, and the file that names the remote."""
+    remote = own_server("--bucket", "cold").start()
+    config = write_section(tmp_path / "remote.toml", section_of(remote.url))
+    writer = own_server("--bucket", "data").start()
+    writer.stop()
+    marked(writer, config)
+    writer.arguments += ["--config", str(config), "--ship", *shipping]
+    writer.start()
+    return writer, config
+
+
 def body_of(key, number):
     return f"{key} {number} ".encode() + bytes(random.Random(number).randrange(4000))
 

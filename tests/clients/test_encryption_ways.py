@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from siltstone import BINARY, clean_environment
-from takeovers import ONE_TRY, SOON, TOOLS, UNANSWERED, marked, promote, run, section_of, takes_writes, write_section
+from takeovers import ONE_TRY, SOON, TOOLS, UNANSWERED, promote, run, section_of, shipping_writer, takes_writes, write_section
 from webhook_target import Target
 
 KEY = b"the key of a customer, 32 bytes."
@@ -143,15 +143,8 @@ def ready_text(server):
 
 
 def test_encrypted_objects_are_shipped_and_a_standby_needs_the_ring_only_to_serve(own_server, tmp_path):
-    remote = own_server("--bucket", "cold").start()
-    config = write_section(tmp_path / "remote.toml", section_of(remote.url))
-    writer = own_server("--bucket", "data").start()
-    writer.stop()
-    marked(writer, config)
-    shipping = ["--config", str(config), "--ship", "sync", "--log-level", "debug"]
-    writer.arguments += shipping
-    writer.start()
-    standby = own_server("standby", *shipping, "--standby-reads", "true").start()
+    writer, config = shipping_writer(own_server, tmp_path, "sync", "--log-level", "debug")
+    standby = own_server("standby", *writer.arguments[2:], "--standby-reads", "true").start()
     takes_writes(writer)
     s3 = writer.client()
     begun = fill(s3)
@@ -176,13 +169,7 @@ def test_encrypted_objects_are_shipped_and_a_standby_needs_the_ring_only_to_serv
 
 
 def test_a_ring_that_comes_after_the_promotion_opens_all(own_server, tmp_path):
-    remote = own_server("--bucket", "cold").start()
-    config = write_section(tmp_path / "remote.toml", section_of(remote.url))
-    writer = own_server("--bucket", "data").start()
-    writer.stop()
-    marked(writer, config)
-    writer.arguments += ["--config", str(config), "--ship", "sync"]
-    writer.start()
+    writer, _ = shipping_writer(own_server, tmp_path, "sync")
     takes_writes(writer)
     begun = fill(writer.client())
     standby = own_server("standby", *writer.arguments[2:]).start()
@@ -304,13 +291,7 @@ def test_a_backup_with_the_users_has_the_ring(own_server, tmp_path):
 
 
 def test_a_restore_from_the_remote_needs_no_ring(own_server, tmp_path):
-    remote = own_server("--bucket", "cold").start()
-    config = write_section(tmp_path / "remote.toml", section_of(remote.url))
-    writer = own_server("--bucket", "data").start()
-    writer.stop()
-    marked(writer, config)
-    writer.arguments += ["--config", str(config), "--ship", "sync"]
-    writer.start()
+    writer, config = shipping_writer(own_server, tmp_path, "sync")
     takes_writes(writer)
     begun = fill(writer.client())
     writer.kill()

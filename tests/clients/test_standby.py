@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from siltstone import BINARY
-from takeovers import ONE_TRY, SOON, UNANSWERED, marked, promote, run, section_of, takes_writes, write_section
+from takeovers import ONE_TRY, SOON, UNANSWERED, marked, promote, run, section_of, shipping_writer, takes_writes, write_section
 
 STALE = "x-amz-siltstone-stale"
 
@@ -94,15 +94,8 @@ def writes_to(s3):
 
 
 def test_a_standby_answers_every_kind_of_read_as_the_writer_and_no_write(own_server, tmp_path):
-    remote = own_server("--bucket", "cold").start()
-    config = write_section(tmp_path / "remote.toml", section_of(remote.url))
-    writer = own_server("--bucket", "data").start()
-    writer.stop()
-    marked(writer, config)
-    shipping = ["--config", str(config), "--ship", "async", "--ship-every", "500ms"]
-    writer.arguments += shipping
-    writer.start()
-    standby = own_server("standby", *shipping, "--standby-reads", "true").start()
+    writer, _ = shipping_writer(own_server, tmp_path, "async", "--ship-every", "500ms")
+    standby = own_server("standby", *writer.arguments[2:], "--standby-reads", "true").start()
     s3 = writer.client(config=ONE_TRY)
     s3.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
     statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::data/*"}
