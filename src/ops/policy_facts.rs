@@ -13,22 +13,17 @@ impl Context {
     /// `InvalidArgument` for an unknown directive of a copy.
     pub fn read_facts_for_policy(&self, identity: &Identity, call: &mut Call<'_>) -> Result<(), S3Error> {
         match call.operation {
-            Operation::PutObjectTagging => {
-                if access::policy_reads_tags(self, call.bucket()) {
-                    body::announced_length(&call.request.body)?;
-                    call.body_tags = Some(tagging::read_tags(self, call)?);
-                }
+            Operation::PutObjectTagging if access::policy_reads_tags(self, call.bucket()) => {
+                body::announced_length(&call.request.body)?;
+                call.body_tags = Some(tagging::read_tags(self, call)?);
             }
-            Operation::CopyObject => {
-                if access::policy_reads_tags(self, call.bucket()) && copy_directives::keeps_tags(call)? {
-                    call.body_tags = Some(lookup::tags_of_source(self, call));
-                }
+            Operation::CopyObject if access::policy_reads_tags(self, call.bucket()) => {
+                let keeps_tags = copy_directives::keeps_tags(call)?;
+                call.body_tags = keeps_tags.then(|| lookup::tags_of_source(self, call));
             }
-            Operation::PutObjectRetention | Operation::PutObjectLegalHold => {
-                if identity.has_policies() {
-                    body::announced_length(&call.request.body)?;
-                    call.body_lock = Some(object_lock::read_stated(self, call)?);
-                }
+            Operation::PutObjectRetention | Operation::PutObjectLegalHold if identity.has_policies() => {
+                body::announced_length(&call.request.body)?;
+                call.body_lock = Some(object_lock::read_stated(self, call)?);
             }
             _ => {}
         }
