@@ -122,7 +122,9 @@ pub(super) fn may(
     place: Place<'_>,
 ) -> bool {
     let facts = StoredFacts::new(context, call, proof.identity(), action, place);
-    proof.may(action, place.resource, &StoredFacts { memo: Some(proof.memo()), ..facts })
+    // The prefix of a key is another for each key, and the memo is of the whole request.
+    let memo = (!facts.is_of_absence()).then(|| proof.memo());
+    proof.may(action, place.resource, &StoredFacts { memo, ..facts })
 }
 
 /// Checks a further permission of the sender of a call.
@@ -225,6 +227,28 @@ impl<'a> StoredFacts<'a> {
         self.context.store.find_outline(bucket, key, which).ok().map(|found| found.version)
     }
 
+    /// Whether it is asked if the sender may learn that a key is missing.
+    fn is_of_absence(&self) -> bool {
+        self.action == Action::ListBucket && matches!(self.place.resource, Resource::Object { .. })
+    }
+
+    /// The prefix of a listing. Who may learn that a key is missing is decided as for a listing of
+    /// that key, and not by what a request for an object states in its query.
+    fn prefix(&self) -> Option<&str> {
+        match self.place.resource {
+            Resource::Object { key, .. } => self.is_of_absence().then_some(key),
+            _ => self.of_listing("prefix"),
+        }
+    }
+
+    /// A parameter of a listing.
+    fn of_listing(&self, name: &str) -> Option<&str> {
+        match self.place.resource {
+            Resource::Object { .. } => None,
+            _ => self.call.query.get(name),
+        }
+    }
+
     /// The tags that the request gives an object. Malformed ones are refused later.
     fn request_tags(&self) -> &[(String, String)] {
         let known = self.place.tags.or(self.call.body_tags.as_deref());
@@ -255,7 +279,6 @@ impl AccessFacts for StoredFacts<'_> {
 
     fn context(&self) -> PolicyContext<'_> {
         let call = self.call;
-        let query = &self.call.query;
         PolicyContext {
             user: self.identity.user_in_policies(),
             principal: self.identity.principal(),
@@ -264,9 +287,9 @@ impl AccessFacts for StoredFacts<'_> {
             now: call.received,
             referer: call.headers().get_str("referer"),
             user_agent: call.headers().get_str("user-agent"),
-            prefix: query.get("prefix"),
-            delimiter: query.get("delimiter"),
-            max_keys: query.get("max-keys"),
+            prefix: self.prefix(),
+            delimiter: self.of_listing("delimiter"),
+            max_keys: self.of_listing("max-keys"),
             canned_acl: call.vendor_header("acl"),
             encryption: self,
             version_id: self.place.version,

@@ -298,6 +298,38 @@ fn conditions_hold_for_the_request_that_is_made() {
 }
 
 #[test]
+fn who_may_list_a_prefix_learns_which_keys_are_missing_there() {
+    let server = Server::with_grants(&[("ann", &["GetObject", "PutObject"], &["b/*"])]);
+    let only_public = condition(r#""StringLike": {"s3:prefix": "public/*"}"#);
+    set(&server, &[statement("Allow", "ann", "ListBucket", "b", &only_public)]);
+    let ask = |target: &str| server.request("GET", target).by("ann").send();
+    ask("/b/public/absent").is_error(404, "NoSuchKey");
+    ask("/b/private/absent").is_error(403, "AccessDenied");
+    // What a request for an object states counts for nothing.
+    ask("/b/private/absent?prefix=public/").is_error(403, "AccessDenied");
+    let head = |key: &str| server.request("HEAD", &format!("/b/{key}")).by("ann").send().status;
+    assert_eq!((head("public/absent"), head("private/absent")), (404, 403));
+    let copy = |source: &str| {
+        server.request("PUT", "/b/copy").header("p-copy-source", format!("b/{source}")).by("ann").send()
+    };
+    copy("public/absent").is_error(404, "NoSuchKey");
+    copy("private/absent").is_error(403, "AccessDenied");
+    let replace = |key: &str| {
+        let put = server.request("PUT", &format!("/b/{key}")).header("If-Match", "x");
+        put.body(b"x").by("ann").send()
+    };
+    replace("public/absent").is_error(404, "NoSuchKey");
+    replace("private/absent").is_error(403, "AccessDenied");
+    let in_pages = condition(r#""NumericLessThanEquals": {"s3:max-keys": 10}"#);
+    set(&server, &[statement("Allow", "ann", "ListBucket", "b", &in_pages)]);
+    ask("/b/public/absent?max-keys=1").is_error(403, "AccessDenied");
+    let not_private = condition(r#""StringNotLike": {"s3:prefix": "private/*"}"#);
+    set(&server, &[statement("Allow", "ann", "ListBucket", "b", &not_private)]);
+    ask("/b/public/absent").is_error(404, "NoSuchKey");
+    ask("/b/private/absent").is_error(403, "AccessDenied");
+}
+
+#[test]
 fn an_address_is_allowed_or_denied() {
     let server = Server::new();
     server.put("/b/k", b"x");
