@@ -185,14 +185,14 @@ impl<'w> Writing<'w> {
         Some(entries)
     }
 
-    /// Whether someone gets no policy: it is disabled, or has one that cannot be read.
+    /// Whether someone gets no policy, since it has one that cannot be read.
     fn is_barred(&self, user: &MinioUser) -> bool {
         let is_unreadable = |name: &String| self.policies.get(&**name) == Some(&Converted::Unreadable);
         let mut groups = self.identities.groups.iter();
         let has_unreadable_group = groups.any(|group| {
             group.members.contains(&user.access_key) && group.policies.iter().any(is_unreadable)
         });
-        !user.enabled || user.policies.iter().any(is_unreadable) || has_unreadable_group
+        user.policies.iter().any(is_unreadable) || has_unreadable_group
     }
 
     /// Adds a table, if a file takes it beside the policies and `others`.
@@ -216,9 +216,7 @@ impl<'w> Writing<'w> {
                 true => Vec::new(),
                 false => self.entries(name, &user.policies).unwrap_or_default(),
             };
-            if !user.enabled {
-                self.lose(name, "it gets no policy: it is disabled".to_owned());
-            } else if self.is_barred(user) {
+            if self.is_barred(user) {
                 self.lose(name, "it gets no policy: one of its own cannot be read".to_owned());
             }
             self.user(user, &entries);
@@ -229,6 +227,9 @@ impl<'w> Writing<'w> {
         let name = quoted(&user.access_key);
         let secret = quoted(&user.secret_key);
         let mut table = format!("[[user]]\nname = {name}\naccess_key = {name}\nsecret_key = {secret}\n");
+        if !user.enabled {
+            table += &format!("inactive = [{name}]\n");
+        }
         if !entries.is_empty() {
             table += &policy_line(entries);
         }
@@ -276,16 +277,19 @@ impl<'w> Writing<'w> {
                 Some(Ok(document)) => Some(document.into_iter().collect()),
                 Some(Err(())) => Some(Vec::new()),
             };
-            let users = &self.identities.users;
-            let is_user = users.iter().any(|user| user.parent.is_none() && user.access_key == *parent);
-            let is_of_root = !is_user && self.root == Some(parent);
+            let mut users = self.identities.users.iter();
+            let user = users.find(|user| user.parent.is_none() && user.access_key == *parent);
+            let is_of_root = user.is_none() && self.root == Some(parent);
+            // The keys of an account cannot rest, and those of a user who is disabled must not work.
             if !account.enabled {
                 self.lose(name, "it is left out: it is disabled".to_owned());
+            } else if user.is_some_and(|user| !user.enabled) {
+                self.lose(name, "it is left out: its user is disabled".to_owned());
             } else if is_of_root {
                 // The first user is not in the file, and cannot have accounts there.
                 let entries = limit.unwrap_or_else(|| vec!["consoleAdmin".to_owned()]);
                 self.user(account, &entries);
-            } else if is_user {
+            } else if user.is_some() {
                 self.service_account(account, parent, limit);
             } else {
                 self.lose(name, format!("it is left out: its parent {parent:?} is not known"));
@@ -510,6 +514,7 @@ mod tests {
             user("denied02", &["readwrite", "deny-of-variable"]),
             user("grouped1", &["readwrite"]),
             MinioUser { enabled: false, ..user("disabled", &["readwrite"]) },
+            service_account("off-user", "disabled", None),
             user("starred1", &["star"]),
             service_account("barred01", "starred1", Some(deny_with(&format!("{everywhere}{unknown_key}")))),
             MinioUser { enabled: false, ..service_account("off-acct", "starred1", None) },
@@ -520,10 +525,12 @@ mod tests {
             group("all", &["disabled", "grouped1", "denied01", "starred1"], &["readwrite"]),
         ];
         let file = written(users, groups, &policies);
-        for name in ["allowed1", "denied01", "denied02", "grouped1", "disabled"] {
+        for name in ["allowed1", "denied01", "denied02", "grouped1"] {
             assert!(!table(&file, name).contains("policy"), "{name}: {}", file.text);
         }
-        assert!(table(&file, "all").contains("members = [\"starred1\"]"), "{}", table(&file, "all"));
+        assert!(table(&file, "disabled").contains("inactive = [\"disabled\"]"), "{}", file.text);
+        let all = table(&file, "all");
+        assert!(all.contains("members = [\"disabled\", \"starred1\"]"), "{all}");
         assert!(
             !file.text.contains("name = \"barring\"") && !file.text.contains("off-acct"),
             "{}",
@@ -539,7 +546,7 @@ mod tests {
             "policy deny-of-variable: nobody who has it gets a policy: ",
             "denied01: it gets no policy: one of its own cannot be read",
             "grouped1: it gets no policy: one of its own cannot be read",
-            "disabled: it gets no policy: it is disabled",
+            "off-user: it is left out: its user is disabled",
             "barred01: nobody who has it gets a policy: ",
             "off-acct: it is left out: it is disabled",
             "orphaned: it is left out: its parent \"nobody\" is not known",
