@@ -9,13 +9,13 @@ use siltstone::service::{IamChange, PolicyHolder, RoleEntry, RoleTrust, TokenTru
 use toml_edit::{Array, Datetime, Item, Table};
 
 use super::policies_text;
-use super::tables_text::{datetime, edit_tables, instant_of, position, remove_table, shown_time};
+use super::tables_text::{
+    INACTIVE, datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
+};
 use super::users_text;
 
 /// The field with the policies of one user, group or role alone.
 const INLINE: &str = "inline_policies";
-/// The field with the access keys that sign nothing.
-const INACTIVE: &str = "inactive";
 
 /// The text after a change at `now`, with the new keys if it makes some.
 ///
@@ -104,16 +104,17 @@ fn add_key(text: &str, user: &str, keys: &KeyPair) -> Result<String, String> {
 
 /// Removes one of the keys of a user. Where the current one goes, the previous one takes its place.
 fn delete_key(text: &str, user: &str, access_key: &str) -> Result<String, String> {
-    let text = set_status(text, user, access_key, true)?;
-    edit_one(&text, "user", user, |table| {
+    edit_one(text, "user", user, |table| {
         let is_current = table.get("access_key").and_then(Item::as_str) == Some(access_key);
         let previous = table.remove("previous");
         if !is_current {
+            forget_inactive(table);
             return Ok(());
         }
         table.remove("access_key");
         table.remove("secret_key");
         let Some(previous) = previous else {
+            forget_inactive(table);
             // Only a table with the time of its creation may have no keys.
             if !table.contains_key("created") {
                 table.insert("created", toml_edit::value(unknown_creation(table)?));
@@ -125,6 +126,7 @@ fn delete_key(text: &str, user: &str, access_key: &str) -> Result<String, String
             let value = value.ok_or_else(|| format!("the previous keys of `{user}` have no {key}"))?;
             table.insert(key, toml_edit::value(value));
         }
+        forget_inactive(table);
         Ok(())
     })
 }

@@ -52,6 +52,27 @@ pub(super) fn position(tables: &ArrayOfTables, kind: &str, name: &str) -> Result
         .ok_or_else(|| format!("there is no {kind} `{name}`"))
 }
 
+/// The field with the access keys of a user that sign nothing.
+pub(super) const INACTIVE: &str = "inactive";
+
+/// Has `inactive` name no key that the user has no longer.
+pub(super) fn forget_inactive(user: &mut Table) {
+    let Some(listed) = user.get(INACTIVE).and_then(Item::as_array) else { return };
+    let previous = user.get("previous").and_then(|pair| pair.get("access_key"));
+    let keys: Vec<_> =
+        [user.get("access_key"), previous].into_iter().flatten().filter_map(Item::as_str).collect();
+    let mut kept = listed.clone();
+    kept.retain(|key| key.as_str().is_some_and(|key| keys.contains(&key)));
+    if kept.len() == listed.len() {
+        return;
+    }
+    if kept.is_empty() {
+        user.remove(INACTIVE);
+    } else {
+        user.insert(INACTIVE, toml_edit::value(kept));
+    }
+}
+
 /// A time in the form of the file.
 ///
 /// # Errors

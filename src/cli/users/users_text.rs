@@ -11,7 +11,9 @@ use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, 
 
 use super::policies_text;
 use super::service_accounts_text;
-use super::tables_text::{datetime, edit_tables, instant_of, position, remove_table, shown_time};
+use super::tables_text::{
+    datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
+};
 
 /// A user without its secret.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -255,6 +257,7 @@ pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, S
         user.insert("previous", toml_edit::value(previous));
         set(user, "access_key", &keys.access_key);
         set(user, "secret_key", keys.secret_key.reveal());
+        forget_inactive(user);
         Ok(String::new())
     })
 }
@@ -264,9 +267,11 @@ pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, S
 /// # Errors
 /// There is no such user, it has no previous keys, or the file has a form that cannot be edited.
 fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
-    edit(text, |users| match user_mut(users, name)?.remove("previous") {
-        Some(_) => Ok(String::new()),
-        None => Err(format!("the user `{name}` has no previous keys")),
+    edit(text, |users| {
+        let user = user_mut(users, name)?;
+        user.remove("previous").ok_or_else(|| format!("the user `{name}` has no previous keys"))?;
+        forget_inactive(user);
+        Ok(String::new())
     })
 }
 
@@ -422,6 +427,24 @@ name = \"anonymous\"
 
         assert_eq!(rotate(FILE, "anonymous", &keys()).unwrap_err(), "the user `anonymous` has no keys");
         assert_eq!(rotate(FILE, "nobody", &keys()).unwrap_err(), "there is no user `nobody`");
+    }
+
+    #[test]
+    fn keys_that_rest_are_forgotten_with_their_end() {
+        let rests =
+            |text: &str, keys: &str| text.replace("# since May", &format!("# since May\ninactive = {keys}"));
+        let first = rests(FILE, "[\"AK1\"]");
+        let rotated = rotate(&first, "admin", &keys()).unwrap();
+        assert!(rotated.contains("inactive = [\"AK1\"]"), "the previous one rests: {rotated}");
+        assert!(!finish_rotation(&rotated, "admin").unwrap().contains("inactive"));
+        let again = KeyPair { access_key: "AK10".to_owned(), secret_key: Secret::new("s10") };
+        let twice = rotate(&rotated, "admin", &again).unwrap();
+        assert!(!twice.contains("inactive"), "{twice}");
+        let both = rotated.replace("[\"AK1\"]", "[\"AK1\", \"AK9\"]");
+        assert!(finish_rotation(&both, "admin").unwrap().contains("inactive = [ \"AK9\"]"));
+        for text in [rotated, twice, both] {
+            Users::parse(&text).unwrap();
+        }
     }
 
     #[test]
