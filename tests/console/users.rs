@@ -33,6 +33,8 @@ impl UserDirectory for Directory {
             allow: vec![GrantEntry { actions: vec![SCRIPT.to_owned()], resources: vec!["b/*".to_owned()] }],
             policies: vec![SCRIPT.to_owned()],
             groups: vec!["team".to_owned()],
+            inactive_keys: vec!["AK-before".to_owned()],
+            inline_policies: [("own".to_owned(), SCRIPT.to_owned())].into(),
             administrator: from_environment,
             from_environment,
             ..UserEntry::default()
@@ -101,6 +103,11 @@ fn administrators_see_users_and_change_them() {
         page.text()
     );
     assert!(page.text().contains("<dt>Groups</dt><dd><code>team</code>"), "{}", page.text());
+    for shown in
+        ["<code>AK-before</code> (previous) (inactive)", "<dt>Policies of its own</dt><dd>own: <code>"]
+    {
+        assert!(page.text().contains(shown), "{shown} in {}", page.text());
+    }
     assert!(page.text().contains("<h3>team</h3>") && page.text().contains("<code>a⟨U+202E⟩b</code>"));
     assert!(page.text().contains("<summary>lake</summary>") && !page.text().contains("readwrite"));
     let answer = browser

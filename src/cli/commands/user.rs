@@ -273,7 +273,11 @@ fn line(user: &UserEntry) -> String {
     let policies = user.policies.iter().map(|policy| format!("policy {policy}"));
     let allowed = allowed.chain(policies).chain(user.groups.iter().map(|group| format!("group {group}")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
-    let keys = user.access_keys.join(",");
+    let shown = |key: &String| match user.inactive_keys.contains(key) {
+        true => format!("{key} (inactive)"),
+        false => key.clone(),
+    };
+    let keys = user.access_keys.iter().map(shown).collect::<Vec<_>>().join(",");
     format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })
 }
 

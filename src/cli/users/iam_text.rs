@@ -30,7 +30,7 @@ pub(crate) fn changed(
     match (change, keys) {
         (IamChange::CreateUser { name }, _) => add_user(text, name, now),
         (IamChange::DeleteUser { name }, _) => users_text::remove(text, name),
-        (IamChange::AddKey { user }, Some(keys)) => add_key(text, user, keys),
+        (IamChange::AddKey { user }, Some(keys)) => users_text::rotate(text, user, keys),
         (IamChange::AddKey { user }, None) => Err(format!("the user `{user}` has no keys")),
         (IamChange::SetKeyStatus { user, access_key, active }, _) => {
             set_status(text, user, access_key, *active)
@@ -83,23 +83,6 @@ fn add_user(text: &str, name: &str, now: Timestamp) -> Result<String, String> {
         users.push(user);
         Ok(String::new())
     })
-}
-
-/// Gives a user further keys, which become the current ones.
-fn add_key(text: &str, user: &str, keys: &KeyPair) -> Result<String, String> {
-    let mut has_keys = false;
-    let with_first = edit_one(text, "user", user, |table| {
-        has_keys = table.contains_key("access_key");
-        if !has_keys {
-            table.insert("access_key", toml_edit::value(&keys.access_key));
-            table.insert("secret_key", toml_edit::value(keys.secret_key.reveal()));
-        }
-        Ok(())
-    })?;
-    match has_keys {
-        true => users_text::rotate(text, user, keys),
-        false => Ok(with_first),
-    }
 }
 
 /// Removes one of the keys of a user. Where the current one goes, the previous one takes its place.

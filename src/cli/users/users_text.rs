@@ -240,7 +240,7 @@ fn grants(allowed: &[GrantEntry]) -> Item {
     Item::ArrayOfTables(tables)
 }
 
-/// Gives a user new keys. The current keys become the previous ones, in place of the former
+/// Gives a user new keys, perhaps its first ones. The current keys become the previous ones, in place of the former
 /// previous ones.
 ///
 /// # Errors
@@ -248,6 +248,12 @@ fn grants(allowed: &[GrantEntry]) -> Item {
 pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
     edit(text, |users| {
         let user = user_mut(users, name)?;
+        // The first keys of a user that was made without any.
+        if !user.contains_key("access_key") && user.contains_key("created") {
+            user.insert("access_key", toml_edit::value(&keys.access_key));
+            user.insert("secret_key", toml_edit::value(keys.secret_key.reveal()));
+            return Ok(String::new());
+        }
         let present = ["access_key", "secret_key"].map(|key| (key, user.get(key).and_then(Item::as_str)));
         let mut previous = InlineTable::new();
         for (key, value) in present {
@@ -427,6 +433,14 @@ name = \"anonymous\"
 
         assert_eq!(rotate(FILE, "anonymous", &keys()).unwrap_err(), "the user `anonymous` has no keys");
         assert_eq!(rotate(FILE, "nobody", &keys()).unwrap_err(), "there is no user `nobody`");
+    }
+
+    #[test]
+    fn a_user_without_keys_gets_its_first_ones() {
+        let bare = "[[user]]\nname = \"bob\"\ncreated = 1970-01-01T00:00:01Z\n";
+        let first = rotate(bare, "bob", &keys()).unwrap();
+        assert_eq!(list(&first).unwrap()[0].access_keys().collect::<Vec<_>>(), ["AK9"]);
+        Users::parse(&first).unwrap();
     }
 
     #[test]

@@ -150,7 +150,8 @@ fn shown(user: &UserEntry) -> String {
         let actions = entry.actions.iter().map(|action| ("action", &**action));
         actions.chain(entry.resources.iter().map(|resource| ("resource", &**resource)))
     });
-    seen::digest(&uri::encode_pairs(keys.chain(grants)))
+    let resting = user.inactive_keys.iter().map(|key| ("inactive", &**key));
+    seen::digest(&uri::encode_pairs(keys.chain(grants).chain(resting)))
 }
 
 /// A change of one user.
