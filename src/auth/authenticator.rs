@@ -107,8 +107,8 @@ impl Authenticator {
         Ok(self.identity(sender.as_deref(), users, request))
     }
 
-    /// Authenticates the sender of a call of STS or IAM, whose body was read. Its signature covers the
-    /// body, whether it says so or not.
+    /// Authenticates the sender of a call of STS or IAM, whose body was read. Its signature covers
+    /// the body, whether it says so or not.
     ///
     /// # Errors
     /// As [`Authenticator::authenticate`]; `XAmzContentSHA256Mismatch`.

@@ -21,13 +21,13 @@
 //! allow = [{ actions = ["GetObject"], resources = ["public/*"] }]
 //! ```
 //!
-//! A user has one pair of keys and, during a rotation, the previous pair in addition. `inactive` lists
-//! those of its access keys that sign nothing. A table with `created` may have no keys yet.
+//! A user has one pair of keys and, during a rotation, the previous pair in addition. `inactive`
+//! lists those of its access keys that sign nothing. A table with `created` may have no keys yet.
 //!
-//! Tables `[[policy]]` have a `name` and a `document` (JSON of IAM). `policy` of a user, a group or a
-//! role is a document, or a list of documents and names of policies. Tables `[[group]]` have a `name`
-//! and `members`, the names of users. A table `inline_policies` of a user, a group or a role has
-//! documents by their names, which belong to it alone.
+//! Tables `[[policy]]` have a `name` and a `document` (JSON of IAM). `policy` of a user, a group or
+//! a role is a document, or a list of documents and names of policies. Tables `[[group]]` have a
+//! `name` and `members`, the names of users. A table `inline_policies` of a user, a group or a role
+//! has documents by their names, which belong to it alone.
 //!
 //! Tables `[[role]]` have a `name`, `allow` and `policy`, and `assumed_by`, the names
 //! of users and roles. Tables `[[sealing_key]]` have the keys that seal the tokens of sessions; the
@@ -695,7 +695,8 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
         // The administrator of the environment has its keys there, and the end of its sessions
         // here.
         (None, None, None) if name == ADMINISTRATOR && table.sessions_after.is_some() => Ok(Vec::new()),
-        // A user that IAM's calls made gets its keys later. Nobody forgets them in a table with `created`.
+        // A user that IAM's calls made gets its keys later. Nobody forgets them in a table with
+        // `created`.
         (None, None, None) if name != Users::ANONYMOUS && table.created.is_some() => Ok(Vec::new()),
         _ if name == Users::ANONYMOUS => {
             Err((table.name.span(), "the user `anonymous` has no keys".to_owned()))

@@ -1,5 +1,5 @@
-//! Calls of STS and IAM: a form of parameters with an `Action`, and answers in XML (STS API reference,
-//! "Making query requests").
+//! Calls of STS and IAM: a form of parameters with an `Action`, and answers in XML (STS API
+//! reference, "Making query requests").
 
 use crate::s3::render::xml;
 use crate::s3::{Headers, Method, QueryParams, Request, Response, S3Error};

@@ -20,8 +20,8 @@ pub(super) struct MemberPage<T> {
 }
 
 impl IamRequest<'_> {
-    /// The page of a list that is asked for. Names are in order, so that a page is not moved by what
-    /// comes and goes between two calls.
+    /// The page of a list that is asked for. Names are in order, so that a page is not moved by
+    /// what comes and goes between two calls.
     pub(super) fn page<T>(
         &self,
         mut entries: Vec<T>,

@@ -75,7 +75,8 @@ impl Service {
 }
 
 impl IamRequest<'_> {
-    /// Refuses parameters that the call would neglect, by name: whoever sends one expects an effect.
+    /// Refuses parameters that the call would neglect, by name: whoever sends one expects an
+    /// effect.
     fn check_params(&self) -> Result<(), CallError> {
         for (name, value) in self.params.iter() {
             let start = name.split(".member.").next().unwrap_or(name);

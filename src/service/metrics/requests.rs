@@ -7,8 +7,8 @@ use super::Exposition;
 use crate::base::DurationHistogram;
 use crate::s3::Operation;
 
-/// Names of requests without an operation; the last one stands for all that are in no table, such as
-/// calls of STS and IAM.
+/// Names of requests without an operation; the last one stands for all that are in no table, such
+/// as calls of STS and IAM.
 const OTHERS: [&str; 4] = ["None", "Preflight", "Website", "Other"];
 /// Classes of status: 1xx to 5xx, and others.
 const CLASSES: usize = 6;
