@@ -47,7 +47,7 @@ def marked(server, config):
 
 
 def shipping_writer(own_server, tmp_path, *shipping):
-    """A host that ships its log to a remote, and the file that names the remote."""
+    """A host that ships its log to a remote, the file that names the remote, and the remote."""
     remote = own_server("--bucket", "cold").start()
     config = write_section(tmp_path / "remote.toml", section_of(remote.url))
     writer = own_server("--bucket", "data").start()
@@ -55,7 +55,7 @@ def shipping_writer(own_server, tmp_path, *shipping):
     marked(writer, config)
     writer.arguments += ["--config", str(config), "--ship", *shipping]
     writer.start()
-    return writer, config
+    return writer, config, remote
 
 
 def body_of(key, number):

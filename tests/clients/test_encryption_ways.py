@@ -143,7 +143,7 @@ def ready_text(server):
 
 
 def test_encrypted_objects_are_shipped_and_a_standby_needs_the_ring_only_to_serve(own_server, tmp_path):
-    writer, config = shipping_writer(own_server, tmp_path, "sync", "--log-level", "debug")
+    writer, config, remote = shipping_writer(own_server, tmp_path, "sync", "--log-level", "debug")
     standby = own_server("standby", *writer.arguments[2:], "--standby-reads", "true").start()
     takes_writes(writer)
     s3 = writer.client()
@@ -169,7 +169,7 @@ def test_encrypted_objects_are_shipped_and_a_standby_needs_the_ring_only_to_serv
 
 
 def test_a_ring_that_comes_after_the_promotion_opens_all(own_server, tmp_path):
-    writer, _ = shipping_writer(own_server, tmp_path, "sync")
+    writer, _, _ = shipping_writer(own_server, tmp_path, "sync")
     takes_writes(writer)
     begun = fill(writer.client())
     standby = own_server("standby", *writer.arguments[2:]).start()
@@ -291,7 +291,7 @@ def test_a_backup_with_the_users_has_the_ring(own_server, tmp_path):
 
 
 def test_a_restore_from_the_remote_needs_no_ring(own_server, tmp_path):
-    writer, config = shipping_writer(own_server, tmp_path, "sync")
+    writer, config, remote = shipping_writer(own_server, tmp_path, "sync")
     takes_writes(writer)
     begun = fill(writer.client())
     writer.kill()

@@ -94,7 +94,7 @@ def writes_to(s3):
 
 
 def test_a_standby_answers_every_kind_of_read_as_the_writer_and_no_write(own_server, tmp_path):
-    writer, _ = shipping_writer(own_server, tmp_path, "async", "--ship-every", "500ms")
+    writer, _, _ = shipping_writer(own_server, tmp_path, "async", "--ship-every", "500ms")
     standby = own_server("standby", *writer.arguments[2:], "--standby-reads", "true").start()
     s3 = writer.client(config=ONE_TRY)
     s3.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
