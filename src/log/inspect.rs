@@ -116,7 +116,7 @@ impl Segment {
     /// Checks the first page of the segment, or of its copy.
     ///
     /// # Errors
-    /// [`LogError::Damaged`]; an error that [`LogError::is_newer`] where the page is whole, and
+    /// [`LogError::Damaged`]; an error of the kind `Unsupported` where the page is whole, and
     /// only a newer siltstone can read it.
     pub fn check_first_page(&self, store: &StoreId, page: &[u8]) -> Result<(), LogError> {
         check_header(page, FileKind::Segment, self.id, Some(*store)).map(drop)
