@@ -116,9 +116,10 @@ install_deb() {
     root=$(mktemp -d)
     if [ ! -e "$handler" ]; then
         printf '%s' ':qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:F' >/proc/sys/fs/binfmt_misc/register
-        trap 'echo -1 >"$handler"; rm -rf "$root"' EXIT
+        # Filled in here: the function has ended when the trap runs.
+        trap "echo -1 >'$handler'; rm -rf '$root'" EXIT
     else
-        trap 'rm -rf "$root"' EXIT
+        trap "rm -rf '$root'" EXIT
     fi
     mmdebstrap --quiet --architectures=arm64 --variant=minbase --include=adduser bookworm "$root"
     cp "$deb" "$root/siltstone.deb"
@@ -127,7 +128,7 @@ install_deb() {
         dpkg --install /siltstone.deb
         siltstone --version
         runuser -u siltstone -- siltstone --config /etc/siltstone/siltstone.toml >/said 2>&1 &
-        until grep -q "listening on" /said; do sleep 0.2; done
+        until grep -q "listening on" /said; do kill -0 $! || { cat /said; exit 1; }; sleep 0.2; done
         siltstone health
         value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" /var/lib/siltstone/users.toml | head -1; }
         SILTSTONE_ACCESS_KEY=$(value access_key) SILTSTONE_SECRET_KEY=$(value secret_key) siltstone-tools bench --duration 50ms --objects 20
