@@ -127,6 +127,8 @@ install_deb() {
         dpkg --print-architecture | grep -x arm64
         dpkg --install /siltstone.deb
         siltstone --version
+        # As the unit does it.
+        install -d -o siltstone -g siltstone -m 750 /var/lib/siltstone
         runuser -u siltstone -- siltstone --config /etc/siltstone/siltstone.toml >/said 2>&1 &
         until grep -q "listening on" /said; do kill -0 $! || { cat /said; exit 1; }; sleep 0.2; done
         siltstone health
