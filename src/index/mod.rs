@@ -40,6 +40,7 @@ pub use usage::{ContentTotal, OWNER_BYTES, OwnerUsage, Usage};
 pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
+use crate::base::limits::STAMPS_END;
 use crate::format::{
     BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, FollowerState, PartRecord,
     RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
@@ -199,6 +200,12 @@ impl Index {
     /// or a higher number.
     pub fn last_stamp(&self) -> u64 {
         self.last_stamp
+    }
+
+    /// Whether stamps are left above those that were given. They rise with the microseconds since 1970,
+    /// so that only damage uses them up.
+    pub fn has_stamps_left(&self) -> bool {
+        self.last_stamp < STAMPS_END
     }
 
     /// Records that stamps up to `stamp` have been given, also to deleted versions and buckets.

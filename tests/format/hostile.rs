@@ -7,9 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
-    ByteDecoder, Descriptor, Entry, ExtentHeader, FileHeader, GroupHeader, GroupKind, StoreId,
-    UncheckedGroup, VersionRecord, VersionSummary,
+    ByteDecoder, Descriptor, Entry, ExtentHeader, Features, FileHeader, FileKind, GroupHeader, GroupKind,
+    StoreId, UncheckedGroup, VersionRecord, VersionSummary, log_path,
 };
+use siltstone::fs::Fs;
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
     Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, MasterKey, NewEncryption, ObjectControls,
@@ -100,6 +101,56 @@ fn use_up(store: &Store) {
     let _ = store.create_bucket("another", "admin");
     ["large", "later"].iter().for_each(|key| hold(store, key));
     store.close();
+}
+
+/// A store with one bucket of this id.
+fn store_with_bucket(id: u64) -> SimFs {
+    let now = Timestamp::from_millis(1);
+    let mut entry = vec![1, 0];
+    let mut rest = id;
+    while rest >= 0x80 {
+        entry.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    entry.push(rest as u8);
+    entry.extend(b"\x04docs\x05admin\x01\x00");
+    entry[1] = entry.len() as u8 - 2;
+    let group = GroupHeader {
+        kind: GroupKind::Log,
+        sequence: 1,
+        stable: 0,
+        file_len: 0,
+        time: now,
+        pack: None,
+        previous_crc: 0,
+    };
+    let features = Features::NONE;
+    let header =
+        FileHeader { kind: FileKind::Log, store: STORE, number: 1, features, created: now, previous_crc: 0 };
+    let mut file = header.encode();
+    file.extend(group.encode_group(&STORE, 1, &entry).0);
+    file.resize(file.len().next_multiple_of(4096) + 4096, 0);
+    let fs = SimFs::new();
+    let path = log_path(1);
+    for dir in ["meta", "data"] {
+        fs.create_dir(dir).unwrap();
+    }
+    fs.create(&path).unwrap().write_all_at(&file, 0).unwrap();
+    fs
+}
+
+#[test]
+fn an_id_that_leaves_none_for_others_is_damage() {
+    for id in [u64::MAX, u64::MAX - 1, 1 << 63] {
+        let store = open(&store_with_bucket(id)).expect("it opens for reading");
+        assert_eq!(store.buckets().len(), 1);
+        let refused = store.create_bucket("later", "admin").unwrap_err().to_string();
+        assert!(refused.contains("leaves none for what comes after it"), "{refused}");
+    }
+    let store = open(&store_with_bucket(1 << 62)).expect("it opens");
+    store.create_bucket("later", "admin").unwrap();
+    let created = store.buckets().into_iter().find(|bucket| bucket.name == "later").unwrap();
+    assert!(created.id > 1 << 62);
 }
 
 proptest! {

@@ -112,6 +112,11 @@ impl<'a> StoreLoader<'a> {
             let what = "at its end two buckets have one name";
             tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));
         }
+        if !self.index.has_stamps_left() {
+            // A further id would be below those that are there, and take their place.
+            let what = "an id in it, or in the checkpoint, leaves none for what comes after it";
+            tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));
+        }
         Ok(tail)
     }
 

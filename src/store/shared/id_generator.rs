@@ -20,15 +20,16 @@ impl IdGenerator {
     /// A generator of ids above `last`, the highest known id; 0 if there is none.
     pub(in crate::store) fn new(clock: Arc<dyn Clock>, last: u64) -> Self {
         let in_doubt = if last > 0 { IN_DOUBT } else { 0 };
-        Self { clock, last: AtomicU64::new(last + in_doubt) }
+        Self { clock, last: AtomicU64::new(last.saturating_add(in_doubt)) }
     }
 
     /// An id above all earlier ones, even if the clock was set back.
     pub(in crate::store) fn next(&self) -> u64 {
         let now = self.clock.now().as_millis() * 1000;
-        let last =
-            self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
-        now.max(last.expect("the update always has an id") + 1)
+        // Only a store that takes no writes has no id above the last (`Index::has_stamps_left`).
+        let after = |last: u64| now.max(last.saturating_add(1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)));
+        after(last.expect("the update always has an id"))
     }
 
     /// The highest id so far.
