@@ -159,11 +159,10 @@ impl CanonicalRequest<'_> {
 
     /// Gaps between two `&` are left out.
     fn canonical_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        let encoded = |text| Cow::from(utf8_percent_encode(text, RESERVED));
         let signed = self.query.iter().filter(|(name, value)| {
             Some(*name) != self.signature_param && !(name.is_empty() && value.is_empty())
         });
-        signed.map(move |(name, value)| (encoded(name), encoded(value)))
+        signed.map(|(name, value)| (encoded(name), encoded(value)))
     }
 
     fn sent_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
@@ -195,6 +194,10 @@ fn write_folded(value: &[u8], sink: &mut impl CanonicalSink) {
         sink.put(if at == 0 { b"" } else { b" " });
         sink.put(word);
     }
+}
+
+fn encoded(text: &str) -> Cow<'_, str> {
+    utf8_percent_encode(text, RESERVED).into()
 }
 
 /// The canonical encoding of a path: all bytes but unreserved ones and `/` are escaped, nothing is

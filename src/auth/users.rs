@@ -719,8 +719,11 @@ fn sorted_pairs(table: &UserTable) -> Result<(Vec<PlacedPair>, Vec<PlacedPair>),
             return Err((named.span(), problem));
         }
     }
-    let is_inactive = |pair: &KeyPair| table.inactive.iter().any(|named| *named.as_ref() == pair.access_key);
-    Ok(all.into_iter().partition(|(_, pair)| !is_inactive(pair)))
+    Ok(all.into_iter().partition(|(_, pair)| !is_inactive(table, pair)))
+}
+
+fn is_inactive(table: &UserTable, pair: &KeyPair) -> bool {
+    table.inactive.iter().any(|named| *named.as_ref() == pair.access_key)
 }
 
 /// Refuses actions that the anonymous user is never allowed.

@@ -1,6 +1,6 @@
 //! The verification of a server's certificate: by authorities, or by its fingerprint.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,12 +110,15 @@ fn trusted(authorities: Option<&Path>) -> Result<RootCertStore, String> {
     let path =
         authorities.or_else(|| SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists()));
     let path = path.ok_or("no certificate authority is known: name a PEM file by --ca-file")?;
-    let unreadable = |why: &dyn Display| format!("{}: {why}", path.display());
     let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = certificates.map_err(|why| format!("{}: {why}", path.display()))?;
     let mut roots = RootCertStore::empty();
     // Systems keep authorities that rustls does not accept beside those that it does.
-    let (accepted, _) = roots.add_parsable_certificates(certificates.map_err(|why| unreadable(&why))?);
-    if accepted == 0 { Err(unreadable(&"it has no certificate of an authority")) } else { Ok(roots) }
+    let (accepted, _) = roots.add_parsable_certificates(certificates);
+    match accepted {
+        0 => Err(format!("{}: it has no certificate of an authority", path.display())),
+        _ => Ok(roots),
+    }
 }
 
 /// Accepts the one certificate with a fingerprint. The server still proves that it has its key.

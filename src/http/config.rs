@@ -111,8 +111,6 @@ impl Config {
     /// # Errors
     /// `InvalidInput`, which names the first setting that is out of bounds.
     pub fn check(&self) -> io::Result<()> {
-        let longest = Duration::from_secs(limits::DEADLINE_MAX_SECS);
-        let is_time = |time: Duration| !time.is_zero() && time <= longest;
         let linger_max = Duration::from_millis(limits::LINGER_MAX_MILLIS);
         let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
         let bounds = [
@@ -127,14 +125,14 @@ impl Config {
             ("draining_max", self.draining_max <= limits::DRAINING_MAX),
             ("head_max_bytes", head_bytes.contains(&self.head_max_bytes)),
             ("headers_max", (1..=limits::HEADERS_MAX).contains(&self.headers_max)),
-            ("head_deadline", is_time(self.head_deadline)),
-            ("idle_deadline", is_time(self.idle_deadline)),
+            ("head_deadline", is_deadline(self.head_deadline)),
+            ("idle_deadline", is_deadline(self.idle_deadline)),
             ("rate_min_bytes_per_sec", self.rate_min_bytes_per_sec >= 1),
-            ("read_stall_budget", is_time(self.read_stall_budget)),
-            ("write_stall_budget", is_time(self.write_stall_budget)),
-            ("linger", is_time(self.linger) && self.linger <= linger_max),
-            ("drain_deadline", is_time(self.drain_deadline)),
-            ("shutdown_timeout", is_time(self.shutdown_timeout)),
+            ("read_stall_budget", is_deadline(self.read_stall_budget)),
+            ("write_stall_budget", is_deadline(self.write_stall_budget)),
+            ("linger", is_deadline(self.linger) && self.linger <= linger_max),
+            ("drain_deadline", is_deadline(self.drain_deadline)),
+            ("shutdown_timeout", is_deadline(self.shutdown_timeout)),
         ];
         match bounds.iter().find(|(_, holds)| !holds) {
             Some((name, _)) => {
@@ -143,6 +141,10 @@ impl Config {
             None => Ok(()),
         }
     }
+}
+
+fn is_deadline(time: Duration) -> bool {
+    !time.is_zero() && time <= Duration::from_secs(limits::DEADLINE_MAX_SECS)
 }
 
 #[cfg(test)]

@@ -86,6 +86,12 @@ struct ProviderAnswer {
     keys: Vec<ProviderKey>,
 }
 
+impl ProviderAnswer {
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
+    }
+}
+
 #[derive(Debug)]
 struct FailedAsking {
     at: Instant,
@@ -178,12 +184,11 @@ impl Provider {
         let mut known = self.lock();
         loop {
             let now = self.clock.instant();
-            let age = |told: &Arc<ProviderAnswer>| now.saturating_duration_since(told.at);
-            if let Some(told) = known.told.as_ref().filter(|told| age(told) < age_max) {
+            if let Some(told) = known.told.as_ref().filter(|told| told.age(now) < age_max) {
                 return Ok(Arc::clone(told));
             }
             let may_be_older = is_remote && need == Need::Usual;
-            let older = known.told.clone().filter(|told| may_be_older && age(told) < KEPT_MAX);
+            let older = known.told.clone().filter(|told| may_be_older && told.age(now) < KEPT_MAX);
             if let Some(until) = known.awaited_until {
                 if let Some(older) = older {
                     return Ok(older);

@@ -161,11 +161,12 @@ impl Context {
     ) -> Result<LifecycleEffect, S3Error> {
         let document = body::parse(document, LifecycleConfiguration::ROOT)?;
         let rules = LifecycleConfiguration::parse(document.root())?;
-        let missing = |error: StoreError| client_error::to_client_error(&error, id);
-        let info = self.store.bucket(bucket).map_err(missing)?;
+        let info = self.store.bucket(bucket).map_err(|error| client_error::to_client_error(&error, id))?;
         let mut preview = LifecyclePreview::new(&rules, now, NAMED_MAX);
-        let is_cut = add_versions(&self.store, &info, &mut preview)
-            | add_uploads(&self.store, &info, &mut preview).map_err(missing)?;
+        let versions_are_cut = add_versions(&self.store, &info, &mut preview);
+        let uploads_are_cut = add_uploads(&self.store, &info, &mut preview)
+            .map_err(|error| client_error::to_client_error(&error, id))?;
+        let is_cut = versions_are_cut || uploads_are_cut;
         let shown = preview.rules().map(|(rule, total)| (rule.to_owned(), *total)).collect();
         let total = preview.total_due();
         let moves = preview.total_moves();

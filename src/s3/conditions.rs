@@ -44,17 +44,11 @@ impl ReadConditions {
     }
 
     fn read<'h>(get: impl Fn(&'static str) -> Option<Cow<'h, [u8]>>) -> Self {
-        // A tag that is not UTF-8 matches no entity tag, unlike an absent one.
-        let text = |name| get(name).map(|value| String::from_utf8_lossy(&value).into_owned());
-        let date = |name| {
-            let value = get(name)?;
-            Timestamp::parse_http_date(std::str::from_utf8(&value).ok()?)
-        };
         Self {
-            if_match: text("if-match"),
-            if_none_match: text("if-none-match"),
-            if_modified_since: date("if-modified-since"),
-            if_unmodified_since: date("if-unmodified-since"),
+            if_match: get("if-match").map(|value| tags(&value)),
+            if_none_match: get("if-none-match").map(|value| tags(&value)),
+            if_modified_since: get("if-modified-since").and_then(|value| date(&value)),
+            if_unmodified_since: get("if-unmodified-since").and_then(|value| date(&value)),
         }
     }
 
@@ -171,6 +165,15 @@ fn text(headers: &Headers, name: &str) -> Result<Option<String>, S3Error> {
 
 fn no_tag(name: &str) -> S3Error {
     S3Error::invalid_argument(name, "", "The value of a condition must be an entity tag.")
+}
+
+/// A tag that is not UTF-8 matches no entity tag, unlike an absent one.
+fn tags(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn date(value: &[u8]) -> Option<Timestamp> {
+    Timestamp::parse_http_date(std::str::from_utf8(value).ok()?)
 }
 
 #[cfg(test)]

@@ -103,8 +103,8 @@ pub fn encode_location(text: &str) -> String {
 }
 
 fn escapes_are_whole(bytes: &[u8]) -> bool {
-    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
-    bytes.iter().enumerate().all(|(at, &byte)| byte != b'%' || is_hex(at + 1) && is_hex(at + 2))
+    let mut after_percents = bytes.split(|byte| *byte == b'%').skip(1);
+    after_percents.all(|rest| matches!(rest, [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

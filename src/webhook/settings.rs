@@ -145,16 +145,19 @@ impl WebhookTable {
     /// The endpoint, and the path below it.
     fn address(&self, trust: &CertificateTrust) -> Result<(String, String), SettingProblem> {
         let url = self.url.get_ref();
-        let wrong = |why: &str| (self.url.span(), format!("`url`: {why}"));
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.contains('#') {
-            return Err(wrong("it has characters that no URL has"));
+            return Err(self.wrong_url("it has characters that no URL has"));
         }
         if matches!(trust, CertificateTrust::Fingerprint(_)) && !url.starts_with("https://") {
-            return Err(wrong("`fingerprint` needs a URL with https"));
+            return Err(self.wrong_url("`fingerprint` needs a URL with https"));
         }
         let (endpoint, path) = Endpoint::split(url);
-        Endpoint::unresolved(endpoint, trust).map_err(|why| wrong(&why))?;
+        Endpoint::unresolved(endpoint, trust).map_err(|why| self.wrong_url(&why))?;
         Ok((endpoint.to_owned(), path.to_owned()))
+    }
+
+    fn wrong_url(&self, why: &str) -> SettingProblem {
+        (self.url.span(), format!("`url`: {why}"))
     }
 
     fn secret(&self, sources: &SettingSources<'_>) -> Result<Option<WebhookSecret>, SettingProblem> {
@@ -185,8 +188,8 @@ impl WebhookTable {
         if patterns.is_empty() {
             return Err((events.span(), "`events` is empty".to_owned()));
         }
-        let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.get_ref().clone());
-        let filter = KeyFilter { prefix: text(&self.prefix), suffix: text(&self.suffix) };
+        let filter =
+            KeyFilter { prefix: text_of(self.prefix.as_ref()), suffix: text_of(self.suffix.as_ref()) };
         let buckets = self.buckets.as_ref().map(|buckets| buckets.get_ref().clone()).unwrap_or_default();
         Ok(Some(ChosenEvents { patterns, buckets, filter }))
     }
@@ -211,12 +214,19 @@ impl DurationRange {
         let Some(value) = value else { return Ok(Duration::from_millis(self.default)) };
         let duration = humantime::parse_duration(value.get_ref()).ok();
         duration.filter(|duration| (self.min..=self.max).contains(&duration.as_millis())).ok_or_else(|| {
-            let bound = |millis: u128| humantime::format_duration(Duration::from_millis(millis as u64));
-            let min = bound(self.min);
-            let max = bound(self.max);
+            let min = shown_duration(self.min);
+            let max = shown_duration(self.max);
             (value.span(), format!("`{name}` is a duration from {min} to {max}, such as 5s"))
         })
     }
+}
+
+fn shown_duration(millis: u128) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_millis(millis as u64))
+}
+
+fn text_of(value: Option<&Spanned<String>>) -> Option<String> {
+    value.map(|value| value.get_ref().clone())
 }
 
 fn name_of(name: &Spanned<String>) -> Result<String, SettingProblem> {

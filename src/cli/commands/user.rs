@@ -273,11 +273,12 @@ fn line(user: &UserEntry) -> String {
     let policies = user.policies.iter().map(|policy| format!("policy {policy}"));
     let allowed = allowed.chain(policies).chain(user.groups.iter().map(|group| format!("group {group}")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
-    let shown = |key: &String| match user.inactive_keys.contains(key) {
-        true => format!("{key} (inactive)"),
-        false => key.clone(),
-    };
-    let keys = user.access_keys.iter().map(shown).collect::<Vec<_>>().join(",");
+    let mut keys = Vec::new();
+    for key in &user.access_keys {
+        let note = if user.inactive_keys.contains(key) { " (inactive)" } else { "" };
+        keys.push(format!("{key}{note}"));
+    }
+    let keys = keys.join(",");
     format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })
 }
 

@@ -204,6 +204,12 @@ struct ListedTrust {
     condition: String,
 }
 
+impl From<ListedTrust> for TokenTrustEntry {
+    fn from(listed: ListedTrust) -> Self {
+        Self { issuer: listed.issuer, condition: listed.condition }
+    }
+}
+
 #[derive(Deserialize)]
 struct ListedRole {
     name: String,
@@ -239,14 +245,13 @@ pub(crate) fn roles(text: &str) -> Result<Vec<RoleEntry>, String> {
         let longest = longest.map_err(|e| e.to_string())?;
         let created = role.created.as_ref().map(shown_time);
         let id_of = role.created.or(role.sessions_after).as_ref().and_then(instant_of);
-        let trust = |it: ListedTrust| TokenTrustEntry { issuer: it.issuer, condition: it.condition };
         entries.push(RoleEntry {
             id: NameKind::Role.unique_id(&role.name, id_of),
             created,
             assumed_by_roles: role.assumed_by.iter().filter(|it| names.contains(*it)).cloned().collect(),
             assumed_by: role.assumed_by,
             external_id: role.external_id,
-            web_identities: role.web_identity.into_iter().map(trust).collect(),
+            web_identities: role.web_identity.into_iter().map(TokenTrustEntry::from).collect(),
             max_duration_secs: longest.map_or(ROLE_DURATION_DEFAULT_SECS, |it| it.as_secs()),
             policies: policies_text::texts(role.policy.as_ref()),
             inline_policies: role.inline_policies,

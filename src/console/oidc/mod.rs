@@ -66,8 +66,15 @@ struct Attempt {
 
 impl Attempt {
     fn of(secret: &str) -> Self {
-        let derived = |what: &str| BASE64_URL.encode(Sha256::of(format!("{what} {secret}").as_bytes()));
-        Self { state: derived("state"), nonce: derived("nonce"), verifier: derived("verifier") }
+        Self {
+            state: Self::derived("state", secret),
+            nonce: Self::derived("nonce", secret),
+            verifier: Self::derived("verifier", secret),
+        }
+    }
+
+    fn derived(purpose: &str, secret: &str) -> String {
+        BASE64_URL.encode(Sha256::of(format!("{purpose} {secret}").as_bytes()))
     }
 
     /// The challenge of the verifier (RFC 7636, section 4.2, S256).

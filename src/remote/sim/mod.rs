@@ -265,15 +265,16 @@ impl SimRemote {
             return Err(unavailable("the answer did not come in time"));
         }
         let object = state.shown(name).ok_or(RemoteError::Missing)?;
-        let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
+        let wrong = RemoteError::Wrong(format!("{name} has not the range {range:?}"));
         let object_length = object.bytes.len() as u64;
         let is_empty = range.is_empty();
         let start = at(range.start);
         let end = at(range.end.min(object_length));
         let found = object.bytes.get(start..end).filter(|part| is_empty || !part.is_empty());
-        let mut bytes = found.ok_or_else(wrong)?.to_vec();
+        let Some(found) = found else { return Err(wrong) };
+        let mut bytes = found.to_vec();
         match fault {
-            Some(RemoteFault::WrongRange) => return Err(wrong()),
+            Some(RemoteFault::WrongRange) => return Err(wrong),
             Some(RemoteFault::WrongBytes) => {
                 let place = state.plan.draw(bytes.len() as u64);
                 if let Some(byte) = bytes.get_mut(at(place)) {

@@ -61,8 +61,11 @@ impl KeyFilter {
     /// Whether `key` passes, as it is or in the encoded form of records, in which S3 wants special
     /// characters of filters.
     pub fn includes(&self, key: &str) -> bool {
-        let passes = |key: &str| key.starts_with(self.prefix()) && key.ends_with(self.suffix());
-        self.is_empty() || passes(key) || passes(&uri::encode_event_key(key))
+        self.is_empty() || self.passes(key) || self.passes(&uri::encode_event_key(key))
+    }
+
+    fn passes(&self, key: &str) -> bool {
+        key.starts_with(self.prefix()) && key.ends_with(self.suffix())
     }
 
     /// Whether a key may pass both filters: one prefix begins with the other, and one suffix ends

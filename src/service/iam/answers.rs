@@ -82,9 +82,10 @@ impl<T> MemberPage<T> {
 /// Writes a time of the users file; the beginning of time where it is unknown, since clients expect
 /// one.
 pub(super) fn date(result: &mut CallWriter, name: &str, created: Option<&str>) {
-    let unknown = || Timestamp::default().to_iso8601();
-    let shown = created.map_or_else(unknown, str::to_owned);
-    result.leaf(name, &shown);
+    match created {
+        Some(created) => result.leaf(name, created),
+        None => result.leaf(name, &Timestamp::default().to_iso8601()),
+    }
 }
 
 /// Writes the document of a policy, encoded as IAM's are (RFC 3986).

@@ -113,8 +113,7 @@ pub(super) fn policy_arn(name: &str, ready_made: bool) -> String {
 pub(super) fn name_of_arn(arn: &str) -> Result<&str, CallError> {
     let of_account = NameKind::Policy.arn("");
     let of_aws = policy_arn("", true);
-    let is_ready_made = |name: &&str| READY_MADE_POLICIES.iter().any(|policy| policy.name == *name);
-    if let Some(name) = arn.strip_prefix(&of_aws).filter(is_ready_made) {
+    if let Some(name) = arn.strip_prefix(&of_aws).filter(|name| is_ready_made(name)) {
         return Ok(name);
     }
     let own = arn.strip_prefix(&of_account).filter(|name| !is_ready_made(name) && !name.is_empty());
@@ -126,9 +125,12 @@ pub(super) fn name_of_arn(arn: &str) -> Result<&str, CallError> {
     })
 }
 
+fn is_ready_made(name: &str) -> bool {
+    READY_MADE_POLICIES.iter().any(|policy| policy.name == name)
+}
+
 /// Checks the document of a policy.
 pub(super) fn check_document(text: &str) -> Result<(), CallError> {
-    let malformed = |told: String| CallError::new(400, "MalformedPolicyDocument", told);
     check_policy_document(text).map_err(malformed)?;
     // IAM refuses ids of statements that are there twice; those of sessions may be.
     let value: Value = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
@@ -143,6 +145,10 @@ pub(super) fn check_document(text: &str) -> Result<(), CallError> {
         }
     }
     Ok(())
+}
+
+fn malformed(problem: String) -> CallError {
+    CallError::new(400, "MalformedPolicyDocument", problem)
 }
 
 fn write_policy(element: &mut CallWriter, policy: &PolicyEntry, attached: usize) {

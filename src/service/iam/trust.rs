@@ -90,10 +90,6 @@ pub(super) fn trust_of(text: &str) -> Result<RoleTrust, String> {
 
 /// The names of users and roles in a `Principal`.
 fn principals(value: &Value) -> Result<Vec<String>, String> {
-    let wrong = || {
-        let arns = format!("`{}` and `{}`", NameKind::User.arn("NAME"), NameKind::Role.arn("NAME"));
-        format!("`Principal` is `*`, or has `AWS` with ARNs {arns} here; {IN_FILE}")
-    };
     if value.as_str() == Some(ROLE_OF_EVERYBODY) {
         return Ok(vec![ROLE_OF_EVERYBODY.to_owned()]);
     }
@@ -101,10 +97,16 @@ fn principals(value: &Value) -> Result<Vec<String>, String> {
     let arns = match of_aws {
         Some(Value::Array(arns)) if !arns.is_empty() => arns.iter().collect(),
         Some(only @ Value::String(_)) => vec![only],
-        _ => return Err(wrong()),
+        _ => return Err(wrong_principal()),
     };
-    let name = |arn: &Value| arn.as_str().and_then(principal_name).ok_or_else(wrong);
-    arns.into_iter().map(name).collect()
+    let names = arns.into_iter().map(|arn| arn.as_str().and_then(principal_name));
+    names.collect::<Option<Vec<_>>>().ok_or_else(wrong_principal)
+}
+
+fn wrong_principal() -> String {
+    let user = NameKind::User.arn("NAME");
+    let role = NameKind::Role.arn("NAME");
+    format!("`Principal` is `*`, or has `AWS` with ARNs `{user}` and `{role}` here; {IN_FILE}")
 }
 
 /// The name of the user or role of an ARN of this account, or of none.
@@ -121,29 +123,36 @@ fn principal_name(arn: &str) -> Option<String> {
 
 /// The id that a condition requires, and nothing else.
 fn external_id(condition: &Value) -> Result<String, String> {
-    let only = |value: &Value, name: &str| {
-        let members: Option<&Map<String, Value>> = value.as_object();
-        members.filter(|members| members.len() == 1).and_then(|members| members.get(name)).cloned()
-    };
-    let stated = only(condition, "StringEquals").and_then(|equals| only(&equals, "sts:ExternalId"));
+    let stated =
+        only_member(condition, "StringEquals").and_then(|equals| only_member(equals, "sts:ExternalId"));
     let stated = match stated {
-        Some(Value::Array(values)) if values.len() == 1 => values.into_iter().next(),
+        Some(Value::Array(values)) if values.len() == 1 => values.first(),
         other => other,
     };
-    let id = stated.as_ref().and_then(Value::as_str).map(str::to_owned);
+    let id = stated.and_then(Value::as_str).map(str::to_owned);
     id.ok_or_else(|| format!("`Condition` is `StringEquals` of `sts:ExternalId` here; {IN_FILE}"))
+}
+
+/// The member `name` of an object that has no other.
+fn only_member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let members: &Map<String, Value> = value.as_object()?;
+    if members.len() == 1 { members.get(name) } else { None }
+}
+
+/// The ARN of a user or role that may assume `role`.
+fn principal_arn(role: &RoleEntry, name: &str) -> String {
+    match name {
+        ROLE_OF_EVERYBODY => name.to_owned(),
+        _ if role.assumed_by_roles.iter().any(|known| known == name) => NameKind::Role.arn(name),
+        _ => NameKind::User.arn(name),
+    }
 }
 
 /// The policy that says who may assume a role.
 pub(super) fn trust_document(role: &RoleEntry) -> String {
     let mut statements = Vec::new();
     if !role.assumed_by.is_empty() {
-        let arn = |name: &String| match name.as_str() {
-            ROLE_OF_EVERYBODY => name.clone(),
-            name if role.assumed_by_roles.iter().any(|known| known == name) => NameKind::Role.arn(name),
-            name => NameKind::User.arn(name),
-        };
-        let arns: Vec<_> = role.assumed_by.iter().map(arn).collect();
+        let arns: Vec<_> = role.assumed_by.iter().map(|name| principal_arn(role, name)).collect();
         let principal = match arns.as_slice() {
             [only] => json!(only),
             _ => json!(arns),

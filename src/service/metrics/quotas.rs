@@ -11,15 +11,15 @@ pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLim
     limits.sort_by(|one, other| product(other.used, one.allowed).cmp(&product(one.used, other.allowed)));
     limits.truncate(LIMITS_MAX);
     for unit in ["bytes", "objects", "uploads", "index_bytes", "buckets"] {
-        let of_unit = || limits.iter().filter(|limit| limit.limit == unit);
+        let of_unit: Vec<_> = limits.iter().filter(|limit| limit.limit == unit).collect();
         let name = format!("quota_{unit}");
         page.family(&name, "gauge", "Most that a quota allows, by the kind and the name of its holder.");
-        for limit in of_unit() {
+        for limit in &of_unit {
             sample(page, &name, limit, limit.allowed);
         }
         let name = format!("quota_used_{unit}");
         page.family(&name, "gauge", "Usage of a quota, by the kind and the name of its holder.");
-        for limit in of_unit() {
+        for limit in &of_unit {
             sample(page, &name, limit, limit.used);
         }
     }
