@@ -41,15 +41,15 @@ pub(super) fn disk(sim: &SimFs) -> Arc<dyn Fs> {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_on_an_encrypted_disk() {
-    on_encrypted_disk(|| sweep(options(), 2));
+    on_encrypted_disk(|| sweep(options(), 5));
 }
 
 #[test]
 fn it_survives_too_where_segments_are_emptied_and_checkpoints_are_many() {
     on_encrypted_disk(|| {
-        sweep_of(CHURN, tiny_segments(), 2);
+        sweep_of(CHURN, tiny_segments(), 7);
         let options = StoreOptions { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
-        sweep(options, 3);
+        sweep(options, 7);
     });
 }
 

@@ -339,8 +339,8 @@ fn a_change_of_any_byte_that_carries_data_is_found_and_of_no_other() {
         let regions = meaningful(&fs, &path, &live);
         let inside = |at: &u64| regions.iter().any(|region| region.contains(at));
         // The payload of the large object is tested in larger steps.
-        let step = |at: u64| if inside(&at) && !inside(&(at + 40_000)) { 7 } else { 211 };
-        let mut at = seed() % 7;
+        let step = |at: u64| if inside(&at) && !inside(&(at + 40_000)) { 17 } else { 211 };
+        let mut at = seed() % 17;
         while at < len {
             fs.damage(&path, at, 1 << (at % 8)).unwrap();
             let findings = look(&fs).findings;
