@@ -5,7 +5,7 @@
 //! out and told. One that denies something and cannot be read leaves everyone without policies who has
 //! it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -49,6 +49,8 @@ struct Writing<'w> {
     /// The name of MinIO's first user, if it is known.
     root: Option<&'w str>,
     policies: BTreeMap<&'w str, Converted>,
+    /// Users who have a policy that cannot be read, of their own or of a group, and so get none.
+    barred: HashSet<&'w str>,
     /// The tables of the policies, which others name.
     policy_text: String,
     /// The names of users and groups, which share one space.
@@ -63,11 +65,13 @@ impl UsersFile {
             identities,
             root,
             policies: BTreeMap::new(),
+            barred: HashSet::new(),
             policy_text: String::new(),
             names: BTreeSet::new(),
             file: Self::default(),
         };
         writing.policies();
+        writing.bar();
         writing.users();
         writing.groups();
         writing.service_accounts();
@@ -185,14 +189,22 @@ impl<'w> Writing<'w> {
         Some(entries)
     }
 
-    /// Whether someone gets no policy, since it has one that cannot be read.
-    fn is_barred(&self, user: &MinioUser) -> bool {
-        let is_unreadable = |name: &String| self.policies.get(&**name) == Some(&Converted::Unreadable);
-        let mut groups = self.identities.groups.iter();
-        let has_unreadable_group = groups.any(|group| {
-            group.members.contains(&user.access_key) && group.policies.iter().any(is_unreadable)
-        });
-        user.policies.iter().any(is_unreadable) || has_unreadable_group
+    /// Finds whoever has a policy that cannot be read, and so gets none at all.
+    fn bar(&mut self) {
+        for user in &self.identities.users {
+            if self.has_unreadable(&user.policies) {
+                self.barred.insert(&user.access_key);
+            }
+        }
+        for group in &self.identities.groups {
+            if self.has_unreadable(&group.policies) {
+                self.barred.extend(group.members.iter().map(String::as_str));
+            }
+        }
+    }
+
+    fn has_unreadable(&self, policies: &[String]) -> bool {
+        policies.iter().any(|name| self.policies.get(&**name) == Some(&Converted::Unreadable))
     }
 
     /// Adds a table, if a file takes it beside the policies and `others`.
@@ -212,13 +224,12 @@ impl<'w> Writing<'w> {
                 continue;
             }
             let name = &user.access_key;
-            let entries = match self.is_barred(user) {
-                true => Vec::new(),
-                false => self.entries(name, &user.policies).unwrap_or_default(),
-            };
-            if self.is_barred(user) {
+            if self.barred.contains(&**name) {
                 self.lose(name, "it gets no policy: one of its own cannot be read".to_owned());
+                self.user(user, &[]);
+                continue;
             }
+            let entries = self.entries(name, &user.policies).unwrap_or_default();
             self.user(user, &entries);
         }
     }
@@ -244,11 +255,12 @@ impl<'w> Writing<'w> {
             let who = format!("group {name}");
             // Nobody of it has a policy then.
             let Some(entries) = self.entries(&who, policies) else { continue };
+            let members: HashSet<_> = members.iter().collect();
             let mut known = Vec::new();
             let mut stubs = String::new();
             for user in &self.identities.users {
                 let is_member = self.names.contains(&*user.access_key) && members.contains(&user.access_key);
-                if is_member && !self.is_barred(user) {
+                if is_member && !self.barred.contains(&*user.access_key) {
                     known.push(quoted(&user.access_key));
                     stubs += &stub(&user.access_key);
                 }
