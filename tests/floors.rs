@@ -43,6 +43,7 @@ const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];
 const FACT_FILES: &[&str] = &["ops/access.rs", "ops/bucket_policy.rs", "ops/configurations.rs"];
 const FACT_TYPES: &[&str] = &[
     "AccessFacts",
+    "AclPlace",
     "BucketPolicy",
     "ConditionMemo",
     "ExistingTags",

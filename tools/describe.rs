@@ -9,9 +9,9 @@ use siltstone::crypto::KeyReach;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientIds, Descriptor, EncryptedRun, EncryptionKind, Entry, ExtentHeader, ExtentPurpose,
-    ExtentRef, FileHeader, Group, GroupHeader, ObjectControls, Pack, PartRecord, PayloadSource, RawEntry,
-    RebuildRecord, Retention, RetentionMode, UploadId, UploadRecord, VersionRecord, Versioning, WrappedKey,
-    WrittenBytes,
+    ExtentRef, FileHeader, Group, GroupHeader, NamedUsers, ObjectControls, Pack, PartRecord, PayloadSource,
+    RawEntry, RebuildRecord, Retention, RetentionMode, UploadId, UploadRecord, UserGrant, VersionRecord,
+    Versioning, WrappedKey, WrittenBytes,
 };
 
 fn stamp(value: u64) -> String {
@@ -318,7 +318,7 @@ fn describe_controls(controls: &ObjectControls) -> Value {
     if controls.is_empty() {
         return Value::Null;
     }
-    let ObjectControls { acl, retention, legal_hold } = controls;
+    let ObjectControls { acl, users, retention, legal_hold } = controls;
     let retention = retention.as_ref().map(|Retention { mode, until }| {
         let mode = match mode {
             RetentionMode::Governance => "governance",
@@ -326,7 +326,19 @@ fn describe_controls(controls: &ObjectControls) -> Value {
         };
         json!({ "mode": mode, "until": until.to_string() })
     });
-    json!({ "acl": format!("{:08b}", acl.bits()), "retention": retention, "legal_hold": legal_hold })
+    let mut described =
+        json!({ "acl": format!("{:08b}", acl.bits()), "retention": retention, "legal_hold": legal_hold });
+    if let Some(NamedUsers { owner, grants }) = users.as_deref() {
+        let owner = owner.as_ref();
+        described["owner"] = json!(owner.map(|it| json!({ "name": it.name, "since": it.since.to_string() })));
+        described["users"] = list(grants, user_grant);
+    }
+    described
+}
+
+fn user_grant(grant: &UserGrant) -> Value {
+    let UserGrant { name, since, permissions } = grant;
+    json!({ "name": name, "since": since.to_string(), "permissions": format!("{permissions:04b}") })
 }
 
 fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {

@@ -14,6 +14,7 @@ use crate::auth::{
     Users, access,
 };
 use crate::base::Timestamp;
+use crate::s3::acl::AclUser;
 use crate::s3::{ErrorCode, Request, S3Error};
 
 /// The authenticated sender of a request. Its permissions come from the users file that it was
@@ -149,6 +150,16 @@ impl Identity {
         })
     }
 
+    /// The sender as ACLs know it; `None` for an anonymous one.
+    pub fn in_acls(&self) -> Option<AclUser<'_>> {
+        (!self.is_anonymous()).then(|| self.user.in_acls())
+    }
+
+    /// The user or role of a name, as ACLs know it.
+    pub fn known_in_acls(&self, name: &str) -> Option<AclUser<'_>> {
+        self.users.in_acls(name)
+    }
+
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub fn person(&self) -> Option<&Arc<OidcPerson>> {
         self.person.as_ref()
@@ -245,9 +256,10 @@ impl Authorized {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::access::AclPlace;
     use crate::auth::{BucketPolicy, PolicyContext};
     use crate::s3::PublicAccessBlock;
-    use crate::s3::acl::GroupGrants;
+    use crate::s3::acl::{AclPermissions, GroupGrants};
 
     fn identity() -> Identity {
         let text = "[[user]]\nname = \"eve\"\naccess_key = \"AK\"\nsecret_key = \"s\"\n\
@@ -282,6 +294,12 @@ mod tests {
         }
         fn object_acl(&self) -> GroupGrants {
             GroupGrants::NONE
+        }
+        fn named_in_acl(&self, _: AclPlace, _: AclUser<'_>) -> AclPermissions {
+            AclPermissions::NONE
+        }
+        fn owns_object(&self, _: AclUser<'_>) -> bool {
+            false
         }
         fn uses_object(&self) -> bool {
             true

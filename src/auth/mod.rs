@@ -57,7 +57,7 @@ mod user_quota;
 mod users;
 mod users_fields;
 
-pub use access::AccessFacts;
+pub use access::{AccessFacts, AclPlace};
 pub use action::Action;
 pub use admission::OidcPerson;
 pub use authenticator::Authenticator;

@@ -14,6 +14,7 @@ use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, PolicyContext, PolicyDecision, Resource, Secret, Users};
 use crate::base::Timestamp;
 use crate::base::digest::HmacSha1;
+use crate::s3::acl::AclUser;
 
 /// One user, or one role, whose sessions have its rights.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct User {
     /// Its own, and those of its groups.
     policies: Vec<Arc<IdentityPolicy>>,
     sessions_after: Option<Timestamp>,
+    created: Option<Timestamp>,
     facts: PrincipalFacts,
 }
 
@@ -46,7 +48,15 @@ impl User {
             role: (kind == NameKind::Role).then(|| name.to_owned()),
             ..PrincipalFacts::default()
         };
-        Self { name: name.to_owned(), kind, grants, policies: Vec::new(), sessions_after, facts }
+        Self {
+            name: name.to_owned(),
+            kind,
+            grants,
+            policies: Vec::new(),
+            sessions_after,
+            created: None,
+            facts,
+        }
     }
 
     /// The same, made then: its unique id is of that time.
@@ -54,6 +64,7 @@ impl User {
         if created.is_some() {
             self.facts.id = self.kind.unique_id(&self.name, created);
         }
+        self.created = created;
         self
     }
 
@@ -64,6 +75,11 @@ impl User {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How ACLs know it.
+    pub(super) fn in_acls(&self) -> AclUser<'_> {
+        AclUser { name: &self.name, created: self.created }
     }
 
     pub(super) fn is_role(&self) -> bool {

@@ -79,6 +79,7 @@ use crate::auth::user_quota::QuotaTable;
 use crate::auth::users_fields::{AllowTable, FieldProblem, PlacedPair, checked, instant, is_name_char, pair};
 use crate::auth::{Action, KeyPair};
 use crate::base::{Quota, Timestamp, limits, line_of};
+use crate::s3::acl::AclUser;
 use crate::s3::{ErrorCode, S3Error};
 
 const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
@@ -368,6 +369,13 @@ impl Users {
     /// Whether there is a user of that name with a key.
     pub(super) fn has_signer(&self, name: &str) -> bool {
         self.by_name.get(name).is_some_and(|user| !user.is_anonymous())
+    }
+
+    /// The user or role of a name, as ACLs know it.
+    pub(super) fn in_acls(&self, name: &str) -> Option<AclUser<'_>> {
+        let user = self.by_name.get(name).filter(|user| !user.is_anonymous());
+        let role = || self.role(name).map(|role| &role.user);
+        user.or_else(role).map(|user| user.in_acls())
     }
 
     /// The user of unsigned requests; a user without grants if the file has none.

@@ -115,6 +115,10 @@ pub const BUCKET_LOG_INTERVAL_SECS: u64 = 5 * 60;
 pub const LOG_WAITING_MAX_BYTES: usize = 4 * MIB as usize;
 pub const LOGS_WAITING_MAX_BYTES: usize = 8 * MIB as usize;
 
+/// The users to whom an ACL grants something (S3 user guide, "Access control list (ACL) overview"),
+pub const ACL_GRANTS_MAX: usize = 100;
+/// and the bytes of their names: both are in the record of an object.
+pub const ACL_NAMES_MAX_BYTES: usize = 8192;
 /// The access keys of a user (IAM user guide, "IAM and AWS STS quotas").
 pub const USER_KEYS_MAX: usize = 2;
 /// The names of users and roles, and of groups and policies, that IAM's calls make (likewise).

@@ -29,6 +29,8 @@ impl Features {
     pub const FOLLOWER_NOTES: Self = Self(1 << 9);
     /// Version, upload and part records with an encryption.
     pub const ENCRYPTED_OBJECTS: Self = Self(1 << 10);
+    /// Controls that name users.
+    pub const NAMED_USERS: Self = Self(1 << 11);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
@@ -40,9 +42,10 @@ impl Features {
         .with(Self::STATED_TIMES)
         .with(Self::REFUSED_KEYS)
         .with(Self::FOLLOWER_NOTES)
-        .with(Self::ENCRYPTED_OBJECTS);
+        .with(Self::ENCRYPTED_OBJECTS)
+        .with(Self::NAMED_USERS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 11] = [
+    pub const NAMES: [(Self, &str); 12] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -54,6 +57,7 @@ impl Features {
         (Self::REFUSED_KEYS, "refused keys"),
         (Self::FOLLOWER_NOTES, "follower notes"),
         (Self::ENCRYPTED_OBJECTS, "encrypted objects"),
+        (Self::NAMED_USERS, "named users"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

@@ -48,7 +48,7 @@ pub use bucket_configuration::BucketConfigurationKind;
 pub use checksum::{Checksum, ChecksumType};
 pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
-pub use controls::{AclGrants, ObjectControls, Retention, RetentionMode};
+pub use controls::{AclGrants, NamedUsers, ObjectControls, ObjectOwner, Retention, RetentionMode, UserGrant};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
 pub use encrypted_block::{ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine};
 pub use encryption::{

@@ -5,10 +5,10 @@ use std::cell::{Cell, OnceCell};
 
 use super::{Context, configurations, version_id};
 use crate::auth::{
-    AccessFacts, Action, Authorized, BucketPolicy, ConditionMemo, ExistingTags, Identity, PolicyContext,
-    Resource, StatedEncryption, StatedHeader,
+    AccessFacts, AclPlace, Action, Authorized, BucketPolicy, ConditionMemo, ExistingTags, Identity,
+    PolicyContext, Resource, StatedEncryption, StatedHeader,
 };
-use crate::s3::acl::GroupGrants;
+use crate::s3::acl::{AclPermission, AclPermissions, AclUser, GroupGrants};
 use crate::s3::object_lock::legal_hold_name;
 use crate::s3::{
     Call, CopySourceHeader, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags,
@@ -25,6 +25,8 @@ pub(super) struct Place<'a> {
     found: Option<&'a VersionRecord>,
     /// The future owner of a bucket that is to be created.
     creator: Option<&'a str>,
+    /// Whether the request makes the object, and its sender will own it.
+    is_own: bool,
     /// The tags that the request gives the object, where they come from another object.
     tags: Option<&'a [(String, String)]>,
 }
@@ -52,7 +54,12 @@ impl<'a> Place<'a> {
     }
 
     fn of(resource: Resource<'a>) -> Self {
-        Self { resource, version: None, found: None, creator: None, tags: None }
+        Self { resource, version: None, found: None, creator: None, is_own: false, tags: None }
+    }
+
+    /// The same object, which the request makes, and which its sender will own.
+    pub(super) fn own(self) -> Self {
+        Self { is_own: true, ..self }
     }
 
     /// The same object, of which the request names this version.
@@ -259,6 +266,22 @@ impl<'a> StoredFacts<'a> {
 }
 
 impl StoredFacts<'_> {
+    /// Whom the ACL of the bucket lets put objects may also say who else has access to his own.
+    /// Whom the users file lets put needs the permission for it there.
+    fn own_new_object(&self, by_bucket: AclPermissions) -> AclPermissions {
+        use crate::s3::acl::AclGroup::{AllUsers, AuthenticatedUsers};
+        let groups = match self.block().ignores_acls {
+            true => GroupGrants::NONE,
+            false => self.bucket_acl(),
+        };
+        let write = AclPermission::Write;
+        let by_group = groups.includes(AllUsers, write) || groups.includes(AuthenticatedUsers, write);
+        match by_group || by_bucket.includes(write) {
+            true => AclPermissions::ALL,
+            false => AclPermissions::NONE,
+        }
+    }
+
     /// The bucket and the key that are copied, as the copy reads them: a policy that names them
     /// must not be passed by another spelling.
     fn copy_source(&self) -> Option<String> {
@@ -308,16 +331,41 @@ impl AccessFacts for StoredFacts<'_> {
     }
 
     fn bucket_acl(&self) -> GroupGrants {
-        self.bucket().map(configurations::bucket_acl).unwrap_or_default()
+        self.bucket().map(|bucket| configurations::bucket_acl(bucket).groups).unwrap_or_default()
     }
 
     /// Who may list the bucket may learn that there is no object, so its absence may be read like
     /// an object (S3 API reference, GetObject, "Permissions"). A denial of the policy still wins.
     fn object_acl(&self) -> GroupGrants {
         match self.object() {
-            Some(version) => configurations::object_acl(version),
+            Some(version) => configurations::object_groups(version),
             None => self.bucket_acl().readable(),
         }
+    }
+
+    fn named_in_acl(&self, place: AclPlace, user: AclUser<'_>) -> AclPermissions {
+        let by_bucket = || {
+            let acl = self.bucket().map(configurations::bucket_acl);
+            acl.map_or(AclPermissions::NONE, |acl| acl.permissions_of(user))
+        };
+        match place {
+            AclPlace::Bucket => by_bucket(),
+            AclPlace::Object if self.place.is_own => self.own_new_object(by_bucket()),
+            AclPlace::Object => match self.object() {
+                Some(version) => configurations::named_in_object(version, user),
+                None => by_bucket().only(AclPermissions::of(&[AclPermission::Read])),
+            },
+        }
+    }
+
+    fn owns_object(&self, user: AclUser<'_>) -> bool {
+        self.object().is_some_and(|version| {
+            let recorded = configurations::recorded_owner(version.controls.users.as_deref());
+            match recorded {
+                Some(owner) => configurations::is_owner(Some(owner), user),
+                None => self.owner() == Some(user.name),
+            }
+        })
     }
 
     fn is_initiator(&self, user: &str) -> bool {

@@ -1,20 +1,32 @@
-//! The access control lists of buckets and objects. An object belongs to the owner of its bucket.
+//! The access control lists of buckets and objects. An object belongs to the user who put it, unless
+//! its bucket gives all objects to its own owner. Anonymous users own nothing.
 
 use super::access::{self, Place};
 use super::amend::amend;
 use super::client_error::ForClient as _;
-use super::configurations::{object_acl, to_store};
+use super::configurations::{grant_to_store, object_acl, recorded_owner, to_store};
 use super::{Context, body, configurations, lookup, version_id};
-use crate::auth::{Action, Authorized};
-use crate::s3::acl::{GRANTS_ROOT, GroupGrants, POLICY_ROOT, RequestedAcl};
+use crate::auth::{Action, Authorized, Identity};
+use crate::base::Timestamp;
+use crate::s3::acl::{
+    Acl, AclPermission, AclPermissions, GRANTS_ROOT, LOG_DELIVERY, NamedGrant, OwnerShare, POLICY_ROOT,
+    RequestedAcl,
+};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error, XmlConfiguration as _};
-use crate::store::{BucketConfigurationKind, ConfiguredBucket, ObjectControls};
+use crate::store::{
+    BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectControls, ObjectOwner, VersionRecord,
+};
 
 /// GetBucketAcl. Where ACLs are off, the owner alone has access by them.
-pub(super) fn get_of_bucket(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn get_of_bucket(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    Ok(policy(context, &bucket, configurations::bucket_acl(&bucket)))
+    let acl = configurations::bucket_acl(&bucket).clone();
+    Ok(policy(context, proof.identity(), &bucket, acl, &bucket.info.owner))
 }
 
 /// GetObjectAcl, likewise.
@@ -25,28 +37,60 @@ pub(super) fn get_of_object(
 ) -> Result<Response, S3Error> {
     let found = lookup::target(context, proof, call)?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let response = policy(context, &bucket, object_acl(&found.version));
+    let owner = owner(context, proof.identity(), &bucket, &found.version);
+    let response = policy(context, proof.identity(), &bucket, object_acl(&found.version), owner);
     Ok(version_id::add_version_id(context, response, &found))
 }
 
-fn policy(context: &Context, bucket: &ConfiguredBucket, grants: GroupGrants) -> Response {
-    let has_acls = configurations::ownership(context, bucket).has_acls();
-    let grants = if has_acls { grants } else { GroupGrants::NONE };
+/// The ACL as it counts. What a user was given who has been removed, or made anew since, is left
+/// out: a client that puts back what it read must not give it to another user of that name.
+fn policy(
+    context: &Context,
+    identity: &Identity,
+    bucket: &ConfiguredBucket,
+    mut acl: Acl,
+    owner: &str,
+) -> Response {
+    if !configurations::ownership(context, bucket).has_acls() {
+        acl = Acl::PRIVATE;
+    }
+    acl.users.retain(|grant| {
+        let user = identity.known_in_acls(&grant.grantee);
+        grant.grantee == LOG_DELIVERY || user.is_some_and(|user| user.is_meant(&grant.grantee, grant.since))
+    });
     let mut document = context.document(POLICY_ROOT);
-    grants.render_policy(&mut document, &bucket.info.owner);
+    acl.render_policy(&mut document, owner);
     xml(200, document)
+}
+
+/// The owner of an object: the one in its record where ACLs are in effect, and that user is still
+/// there; else that of the bucket.
+fn owner<'o>(
+    context: &Context,
+    identity: &Identity,
+    bucket: &'o ConfiguredBucket,
+    version: &'o VersionRecord,
+) -> &'o str {
+    let recorded = recorded_owner(version.controls.users.as_deref())
+        .filter(|_| configurations::ownership(context, bucket).has_acls());
+    let known = recorded.filter(|owner| {
+        let user = identity.known_in_acls(&owner.name);
+        user.is_some_and(|user| user.is_meant(&owner.name, owner.since))
+    });
+    known.map_or(bucket.info.owner.as_str(), |owner| owner.name.as_str())
 }
 
 /// PutBucketAcl. Durable on return.
 pub(super) fn put_of_bucket(
     context: &Context,
-    _: &Authorized,
+    proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let requested = requested(context, call, &bucket)?;
-    if let Some(grants) = allowed(context, &bucket, &requested)? {
-        let document = stored(context, grants);
+    let owner = bucket.info.owner.as_str();
+    let requested = requested(context, call, owner)?;
+    if let Some(acl) = allowed(context, proof, call, &bucket, &requested, owner)? {
+        let document = stored(context, &acl);
         let kind = BucketConfigurationKind::Acl;
         context.store.set_bucket_configuration(call.bucket(), kind, document).for_client(call)?;
     }
@@ -61,26 +105,25 @@ pub(super) fn put_of_object(
 ) -> Result<Response, S3Error> {
     let found = lookup::target(context, proof, call)?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let requested = requested(context, call, &bucket)?;
-    let grants = allowed(context, &bucket, &requested)?;
-    amend(context, call, found, 200, |version| match grants {
-        Some(grants) => context.store.set_acl(call.bucket(), call.key(), version, to_store(grants)),
+    let owner = owner(context, proof.identity(), &bucket, &found.version).to_owned();
+    let requested = requested(context, call, &owner)?;
+    let acl = allowed(context, proof, call, &bucket, &requested, &owner)?;
+    amend(context, call, found, 200, |version| match acl {
+        Some(Acl { groups, users }) => {
+            let users = users.into_iter().map(grant_to_store).collect();
+            context.store.set_acl(call.bucket(), call.key(), version, to_store(groups), users)
+        }
         None => Ok(()),
     })
 }
 
-/// The ACL in the headers or in the body of a call.
+/// The ACL in the headers or in the body of a call. `owner` is the present owner.
 ///
 /// # Errors
 /// `InvalidRequest` for both; the errors of [`RequestedAcl::from_headers`] and of the body;
 /// `MalformedXML`; `AccessDenied` for another owner in the body.
-fn requested(
-    context: &Context,
-    call: &mut Call<'_>,
-    bucket: &ConfiguredBucket,
-) -> Result<RequestedAcl, S3Error> {
-    let owner = bucket.info.owner.as_str();
-    let from_headers = RequestedAcl::from_headers(call.vendor(), owner)?;
+fn requested(context: &Context, call: &mut Call<'_>, owner: &str) -> Result<RequestedAcl, S3Error> {
+    let from_headers = RequestedAcl::from_headers(call.vendor())?;
     let request = body::read_document(context, call)?;
     match from_headers {
         Some(acl) if request.is_empty() => Ok(acl),
@@ -100,77 +143,130 @@ fn parse(request: &[u8], owner: &str) -> Result<RequestedAcl, S3Error> {
         }
     }
     let list = root.child(GRANTS_ROOT).map_err(body::malformed)?;
-    RequestedAcl::parse(list.ok_or_else(|| body::malformed_because("there is no AccessControlList"))?, owner)
+    RequestedAcl::parse(list.ok_or_else(|| body::malformed_because("there is no AccessControlList"))?)
 }
 
-/// The grants to set; `None` where ACLs are off and the request changes nothing (S3 user guide,
-/// "Controlling ownership of objects and disabling ACLs").
+/// The ACL to set; `None` where ACLs are off and the request changes nothing (S3 user guide,
+/// "Controlling ownership of objects and disabling ACLs"). `owner` has full control without it.
 ///
 /// # Errors
-/// `AccessControlListNotSupported` where ACLs are off; `NotImplemented` for a grantee that is not
-/// supported; `AccessDenied` for a public ACL that the public access block refuses.
+/// `AccessControlListNotSupported` where ACLs are off; `InvalidArgument` for an unknown user;
+/// `AccessDenied` for a public ACL that the public access block refuses.
 fn allowed(
     context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
     bucket: &ConfiguredBucket,
     requested: &RequestedAcl,
-) -> Result<Option<GroupGrants>, S3Error> {
+    owner: &str,
+) -> Result<Option<Acl>, S3Error> {
+    let bucket_owner = bucket.info.owner.as_str();
     if !configurations::ownership(context, bucket).has_acls() {
-        return match requested.is_without_effect {
+        return match requested.is_without_effect(bucket_owner) {
             true => Ok(None),
             false => Err(S3Error::new(ErrorCode::AccessControlListNotSupported)),
         };
     }
-    check_served(requested)?;
-    if requested.grants.is_public() && configurations::block(bucket).refuses_acls {
+    if requested.groups.is_public() && configurations::block(bucket).refuses_acls {
         return Err(S3Error::new(ErrorCode::AccessDenied).message(
             "The ACL is public, which the public access block of the bucket refuses (BlockPublicAcls).",
         ));
     }
-    Ok(Some(requested.grants))
-}
-
-fn check_served(requested: &RequestedAcl) -> Result<(), S3Error> {
-    match &requested.unserved {
-        Some(name) => Err(S3Error::new(ErrorCode::NotImplemented)
-            .message(format!(
-                "ACLs grant to the owner, to AllUsers and to AuthenticatedUsers, not to {name}."
-            ))
-            .element("Grantee", name)),
-        None => Ok(()),
+    let mut acl = granted(proof.identity(), call.received, requested, owner)?;
+    let share = match requested.share {
+        OwnerShare::None => AclPermissions::NONE,
+        OwnerShare::Read => AclPermissions::of(&[AclPermission::Read]),
+        OwnerShare::FullControl => AclPermissions::ALL,
+    };
+    if share != AclPermissions::NONE && bucket_owner != owner {
+        let grantee = bucket_owner.to_owned();
+        acl.users.push(NamedGrant { grantee, since: call.received, permissions: share });
     }
+    Ok(Some(acl))
 }
 
-/// The controls of a new object: the ACL that the headers ask for. Grants take a permission of
-/// their own (S3 API reference, PutObject, "Permissions").
+/// The grants that a request asks for, but for those to the owner, from now on.
 ///
 /// # Errors
-/// As [`RequestedAcl::from_headers`] and [`allowed`]; `AccessDenied`; `NoSuchBucket`.
+/// `InvalidArgument` for a user whom the users file does not have.
+fn granted(
+    identity: &Identity,
+    now: Timestamp,
+    requested: &RequestedAcl,
+    owner: &str,
+) -> Result<Acl, S3Error> {
+    let mut users = Vec::new();
+    for grant in requested.users.iter().filter(|grant| grant.grantee != owner) {
+        if grant.grantee != LOG_DELIVERY && identity.known_in_acls(&grant.grantee).is_none() {
+            let message = "There is no user of this id. The id of a user is its name.";
+            return Err(S3Error::invalid_argument("CanonicalUser/ID", &grant.grantee, message));
+        }
+        let grantee = grant.grantee.clone();
+        users.push(NamedGrant { grantee, since: now, permissions: grant.permissions });
+    }
+    Ok(Acl { groups: requested.groups, users })
+}
+
+/// The ACL and the owner of a new object: the ACL that the headers ask for, which takes a permission
+/// of its own (S3 API reference, PutObject, "Permissions").
+///
+/// # Errors
+/// As [`RequestedAcl::from_headers`] and [`allowed`]; `AccessDenied`.
 pub(super) fn of_new_object(
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
+    bucket: &ConfiguredBucket,
 ) -> Result<ObjectControls, S3Error> {
     let mut names = call.vendor().iter().map(|(name, _)| name);
-    if !names.any(|name| name == "acl" || name.starts_with("grant-")) {
-        return Ok(ObjectControls::default());
+    let requested = match names.any(|name| name == "acl" || name.starts_with("grant-")) {
+        true => RequestedAcl::from_headers(call.vendor())?,
+        false => None,
+    };
+    let share = requested.as_ref().map_or(OwnerShare::None, |acl| acl.share);
+    let own = owner_of_new(context, proof, call, bucket, share);
+    let Some(requested) = requested else {
+        return Ok(ObjectControls { users: NamedUsers::of(own, Vec::new()), ..ObjectControls::default() });
+    };
+    let owner = own.as_ref().map_or(bucket.info.owner.as_str(), |own| own.name.as_str());
+    let acl = allowed(context, proof, call, bucket, &requested, owner)?.unwrap_or_default();
+    if !acl.is_private() {
+        let place = Place::target(call);
+        let place = if own.is_some() { place.own() } else { place };
+        access::check(context, proof, call, Action::PutObjectAcl, place)?;
     }
-    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let requested = RequestedAcl::from_headers(call.vendor(), &bucket.info.owner)?;
-    let requested = requested.unwrap_or_else(RequestedAcl::private);
-    let grants = allowed(context, &bucket, &requested)?.unwrap_or_default();
-    if grants.is_public() {
-        access::check(context, proof, call, Action::PutObjectAcl, Place::target(call))?;
-    }
-    Ok(ObjectControls { acl: to_store(grants), ..ObjectControls::default() })
+    let grants = acl.users.into_iter().map(grant_to_store).collect();
+    Ok(ObjectControls {
+        acl: to_store(acl.groups),
+        users: NamedUsers::of(own, grants),
+        ..ObjectControls::default()
+    })
+}
+
+/// The owner of a new object, if it is not that of the bucket (S3 user guide, "Controlling ownership
+/// of objects and disabling ACLs").
+fn owner_of_new(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    bucket: &ConfiguredBucket,
+    share: OwnerShare,
+) -> Option<ObjectOwner> {
+    let user = proof.identity().in_acls().filter(|user| user.name != bucket.info.owner)?;
+    let keeps = match configurations::ownership(context, bucket) {
+        ObjectOwnership::BucketOwnerEnforced => false,
+        ObjectOwnership::BucketOwnerPreferred => share != OwnerShare::FullControl,
+        ObjectOwnership::ObjectWriter => true,
+    };
+    keeps.then(|| ObjectOwner { name: user.name.to_owned(), since: call.received })
 }
 
 /// The configurations of a new bucket: the ownership and the ACL that the headers ask for. Each
 /// takes a permission of its own (S3 API reference, CreateBucket, "Permissions").
 ///
 /// # Errors
-/// As [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership;
-/// `NotImplemented` for a grantee that is not supported; `InvalidBucketAclWithObjectOwnership` for
-/// an ACL where ACLs are off; `AccessDenied`.
+/// As [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership or user;
+/// `InvalidBucketAclWithObjectOwnership` for an ACL where ACLs are off; `AccessDenied`.
 pub(super) fn of_new_bucket(
     context: &Context,
     proof: &Authorized,
@@ -183,12 +279,12 @@ pub(super) fn of_new_bucket(
         access::check(context, proof, call, Action::PutBucketOwnershipControls, place)?;
         documents.push((BucketConfigurationKind::OwnershipControls, ownership.to_document()));
     }
-    let Some(acl) = RequestedAcl::from_headers(call.vendor(), proof.user())? else { return Ok(documents) };
-    check_served(&acl)?;
-    if acl.grants.is_public() && !ownership.unwrap_or(context.object_ownership).has_acls() {
+    let Some(requested) = RequestedAcl::from_headers(call.vendor())? else { return Ok(documents) };
+    let acl = granted(proof.identity(), call.received, &requested, proof.user())?;
+    if !acl.is_private() && !ownership.unwrap_or(context.object_ownership).has_acls() {
         return Err(S3Error::new(ErrorCode::InvalidBucketAclWithObjectOwnership));
     }
-    if let Some(document) = stored(context, acl.grants) {
+    if let Some(document) = stored(context, &acl) {
         access::check(context, proof, call, Action::PutBucketAcl, place)?;
         documents.push((BucketConfigurationKind::Acl, document));
     }
@@ -205,11 +301,11 @@ fn named_ownership(call: &Call<'_>) -> Result<Option<ObjectOwnership>, S3Error> 
     Ok(Some(ownership))
 }
 
-/// The document of the grants of a bucket; `None` for no grants.
-fn stored(context: &Context, grants: GroupGrants) -> Option<Vec<u8>> {
-    grants.is_public().then(|| {
+/// The document of the ACL of a bucket; `None` for no grants.
+fn stored(context: &Context, acl: &Acl) -> Option<Vec<u8>> {
+    (!acl.is_private()).then(|| {
         let mut document = context.document(GRANTS_ROOT);
-        grants.render(&mut document);
+        acl.render_stored(&mut document);
         document.finish()
     })
 }
@@ -218,7 +314,7 @@ fn stored(context: &Context, grants: GroupGrants) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::ops::configurations::from_store;
-    use crate::s3::acl::{AclGroup, AclPermission};
+    use crate::s3::acl::{AclGroup, AclPermission, GroupGrants};
     use crate::store::AclGrants;
 
     #[test]

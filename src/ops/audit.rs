@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::configurations::object_acl;
+use super::configurations::{object_acl, recorded_owner};
 use super::{Context, version_id};
 use crate::base::Quota;
 use crate::s3::Call;
@@ -70,6 +70,8 @@ fn target(context: &Context, call: &Call<'_>) -> Option<VersionRecord> {
 fn acl(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Option<String> {
     let owner = context.store.bucket(call.bucket()).ok()?.owner;
     let mut document = context.document(POLICY_ROOT);
+    let recorded = recorded_owner(version.controls.users.as_deref());
+    let owner = recorded.map_or(owner, |owner| owner.name.clone());
     object_acl(version).render_policy(&mut document, &owner);
     String::from_utf8(document.finish()).ok()
 }

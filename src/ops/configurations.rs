@@ -4,9 +4,11 @@
 
 use super::{Context, stored_document};
 use crate::auth::BucketPolicy;
-use crate::s3::acl::{GroupGrants, RequestedAcl};
+use crate::s3::acl::{Acl, AclPermissions, AclUser, GroupGrants, NamedGrant};
 use crate::s3::{ObjectOwnership, PublicAccessBlock};
-use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, VersionRecord};
+use crate::store::{
+    AclGrants, BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectOwner, UserGrant, VersionRecord,
+};
 use crate::xml::Document;
 
 /// The policy of a bucket.
@@ -32,26 +34,62 @@ pub(super) fn ownership(context: &Context, bucket: &ConfiguredBucket) -> ObjectO
 }
 
 /// The ACL of a bucket, in effect or not. One that cannot be read grants nothing.
-pub(super) fn bucket_acl(bucket: &ConfiguredBucket) -> GroupGrants {
-    let Some(configuration) = bucket.configuration(BucketConfigurationKind::Acl) else {
-        return GroupGrants::default();
-    };
-    *configuration.parsed(|document| {
-        parse_acl(document, &bucket.info.owner).unwrap_or_else(|| {
+pub(super) fn bucket_acl(bucket: &ConfiguredBucket) -> &Acl {
+    static PRIVATE: Acl = Acl::PRIVATE;
+
+    let Some(configuration) = bucket.configuration(BucketConfigurationKind::Acl) else { return &PRIVATE };
+    configuration.parsed(|document| {
+        parse_acl(document).unwrap_or_else(|| {
             log::error!("the acl of the bucket {} cannot be read", bucket.info.name);
-            GroupGrants::NONE
+            Acl::PRIVATE
         })
     })
 }
 
-fn parse_acl(document: &[u8], owner: &str) -> Option<GroupGrants> {
+fn parse_acl(document: &[u8]) -> Option<Acl> {
     let document = Document::parse(document).ok()?;
-    Some(RequestedAcl::parse(document.root(), owner).ok()?.grants)
+    Acl::parse_stored(document.root()).ok()
 }
 
 /// The ACL of an object, in effect or not.
-pub(super) fn object_acl(version: &VersionRecord) -> GroupGrants {
+pub(super) fn object_acl(version: &VersionRecord) -> Acl {
+    let grants = version.controls.users.iter().flat_map(|users| &users.grants);
+    Acl { groups: from_store(version.controls.acl), users: grants.map(named_grant).collect() }
+}
+
+/// What the ACL of an object grants groups, in effect or not.
+pub(super) fn object_groups(version: &VersionRecord) -> GroupGrants {
     from_store(version.controls.acl)
+}
+
+/// What the ACL of an object grants a user by his name, in effect or not: everything to its owner.
+pub(super) fn named_in_object(version: &VersionRecord, user: AclUser<'_>) -> AclPermissions {
+    let Some(users) = &version.controls.users else { return AclPermissions::NONE };
+    if is_owner(users.owner.as_ref(), user) {
+        return AclPermissions::ALL;
+    }
+    let meant = users.grants.iter().filter(|grant| user.is_meant(&grant.name, grant.since));
+    meant.fold(AclPermissions::NONE, |all, grant| all.with(AclPermissions::from_bits(grant.permissions)))
+}
+
+/// Whether a user is the owner that a record names.
+pub(super) fn is_owner(owner: Option<&ObjectOwner>, user: AclUser<'_>) -> bool {
+    owner.is_some_and(|owner| user.is_meant(&owner.name, owner.since))
+}
+
+/// The owner that a record names.
+pub(super) fn recorded_owner(users: Option<&NamedUsers>) -> Option<&ObjectOwner> {
+    users.and_then(|users| users.owner.as_ref())
+}
+
+fn named_grant(grant: &UserGrant) -> NamedGrant {
+    let permissions = AclPermissions::from_bits(grant.permissions);
+    NamedGrant { grantee: grant.name.clone(), since: grant.since, permissions }
+}
+
+/// A grant as it is stored.
+pub(super) fn grant_to_store(grant: NamedGrant) -> UserGrant {
+    UserGrant { name: grant.grantee, since: grant.since, permissions: grant.permissions.bits() }
 }
 
 /// The grants of a stored list.

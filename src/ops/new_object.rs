@@ -102,8 +102,10 @@ pub(super) fn controls(
     call: &Call<'_>,
     integrity: Option<&Integrity>,
 ) -> Result<ObjectControls, S3Error> {
-    let ObjectControls { acl, .. } = acl::of_new_object(context, proof, call)?;
-    Ok(ObjectControls { acl, ..object_lock::of_new_object(context, proof, call, integrity)? })
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let ObjectControls { acl, users, .. } = acl::of_new_object(context, proof, call, &bucket)?;
+    let locks = object_lock::of_new_object(context, proof, call, integrity, &bucket)?;
+    Ok(ObjectControls { acl, users, ..locks })
 }
 
 /// The storage class of a new object. Classes that the store does not know count as the usual one:

@@ -133,10 +133,10 @@ pub(super) fn of_new_object(
     proof: &Authorized,
     call: &Call<'_>,
     integrity: Option<&Integrity>,
+    bucket: &ConfiguredBucket,
 ) -> Result<ObjectControls, S3Error> {
     let headers = LockHeaders::parse(call.vendor())?;
-    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let Some(lock) = stored_document::stored::<LockConfiguration>(&bucket) else {
+    let Some(lock) = stored_document::stored::<LockConfiguration>(bucket) else {
         return if headers.is_empty() { Ok(ObjectControls::default()) } else { Err(not_enabled()) };
     };
     // S3 wants a digest with every object under a lock: one that nobody can delete is to be the one
@@ -147,7 +147,7 @@ pub(super) fn of_new_object(
     check_headers(&headers, context, proof, call)?;
     let stated = headers.retention.map(|retention| stored(retention, context)).transpose()?;
     Ok(ObjectControls {
-        retention: stated.or_else(|| default_retention(context, &bucket)),
+        retention: stated.or_else(|| default_retention(context, bucket)),
         legal_hold: headers.legal_hold,
         ..ObjectControls::default()
     })

@@ -129,6 +129,8 @@ error_codes! {
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
     KeyTooLongError = 400, "Your key is too long.";
     /// S3 API reference, "Error responses".
+    MalformedACLError = 400, "The ACL that you provided was not well formed or did not validate against our published schema.";
+    /// S3 API reference, "Error responses".
     MalformedPOSTRequest = 400, "The body of your POST request is not well-formed multipart/form-data.";
     /// S3 API reference, PutBucketPolicy.
     MalformedPolicy = 400, "The policy is not valid.";
@@ -201,6 +203,8 @@ error_codes! {
     SlowDown = 503, "Please reduce your request rate.";
     /// S3 API reference, CreateBucket and "Error responses".
     TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
+    /// S3 API reference, "Error responses".
+    UnresolvableGrantByEmailAddress = 400, "The email address that you provided does not match any account on record.";
     /// S3 API reference, "Error responses".
     XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
 }

@@ -60,10 +60,10 @@ pub use crate::base::{DeleteCondition, Quota, WriteCondition};
 pub use crate::crypto::{KeySource, MasterKey, NamedKey};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
-    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, EncryptionKind,
-    ObjectControls, PartEncryption, PartRecord, PlainDigests, Retention, RetentionMode, SnapshotCursor,
-    StorageClass, UploadId, UploadRecord, VersionEncryption, VersionId, VersionRecord, VersionSummary,
-    Versioning, WrappedKey,
+    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, EncryptionKind, NamedUsers,
+    ObjectControls, ObjectOwner, PartEncryption, PartRecord, PlainDigests, Retention, RetentionMode,
+    SnapshotCursor, StorageClass, UploadId, UploadRecord, UserGrant, VersionEncryption, VersionId,
+    VersionRecord, VersionSummary, Versioning, WrappedKey,
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,

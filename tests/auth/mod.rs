@@ -9,9 +9,9 @@ mod version_2;
 
 use std::sync::{Arc, OnceLock};
 
-use siltstone::auth::{AccessFacts, Authenticator, BucketPolicy, Identity, PolicyContext, Users};
+use siltstone::auth::{AccessFacts, AclPlace, Authenticator, BucketPolicy, Identity, PolicyContext, Users};
 use siltstone::base::{ManualClock, Timestamp};
-use siltstone::s3::acl::GroupGrants;
+use siltstone::s3::acl::{AclPermissions, AclUser, GroupGrants};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Dialect, ErrorCode, Headers, Method, PublicAccessBlock, QueryParams, Request, S3Error,
@@ -46,6 +46,12 @@ impl AccessFacts for Bare {
     }
     fn object_acl(&self) -> GroupGrants {
         GroupGrants::NONE
+    }
+    fn named_in_acl(&self, _: AclPlace, _: AclUser<'_>) -> AclPermissions {
+        AclPermissions::NONE
+    }
+    fn owns_object(&self, _: AclUser<'_>) -> bool {
+        false
     }
     fn uses_object(&self) -> bool {
         false

@@ -596,7 +596,7 @@ fn make_configured(dir: &Path) {
     store.set_bucket_configuration("locked", BucketConfigurationKind::Cors, cors).unwrap();
     put(&store, "locked", "public", b"public", commit(b"public"));
     let version = store.find("locked", "public", Selector::Current).unwrap().version;
-    store.set_acl("locked", "public", version, AclGrants::ALL_READ).unwrap();
+    store.set_acl("locked", "public", version, AclGrants::ALL_READ, Vec::new()).unwrap();
     drop(store);
 }
 

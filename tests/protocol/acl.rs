@@ -36,9 +36,18 @@ fn grants(server: &Server, target: &str) -> Vec<(String, String)> {
     listed.map(|grant| (text(grant, &["ID", "URI"]), text(grant, &["Permission"]))).collect()
 }
 
+/// The grants of an object or bucket of `owner` with these beside: those of groups come first.
 fn granted(of: &[(&str, &str)]) -> Vec<(String, String)> {
-    let all = [("owner", "FULL_CONTROL")].into_iter().chain(of.iter().copied());
-    all.map(|(grantee, permission)| (grantee.to_owned(), permission.to_owned())).collect()
+    granted_beside("owner", of)
+}
+
+fn granted_beside(owner: &str, of: &[(&str, &str)]) -> Vec<(String, String)> {
+    let is_group = |grant: &&(&str, &str)| grant.0.starts_with("http");
+    let groups = of.iter().filter(is_group);
+    let users = of.iter().filter(|grant| !is_group(grant));
+    let own = (owner, "FULL_CONTROL");
+    let all = groups.chain([&own]).chain(users);
+    all.map(|(grantee, permission)| ((*grantee).to_owned(), (*permission).to_owned())).collect()
 }
 
 fn anonymous(server: &Server, method: &str, target: &str) -> u16 {
@@ -182,10 +191,12 @@ fn acls_that_are_not_served_or_not_understood_change_nothing() {
     for target in ["/b?acl", "/b/k?acl"] {
         let put = |name: &str, value: &str| server.request("PUT", target).header(name, value).send();
         let named = put("p-grant-read", "id=bob");
-        named.is_error(501, "NotImplemented");
-        assert_eq!(named.one("Grantee").as_deref(), Some("bob"));
-        put("p-grant-read", "emailAddress=a@b.example").is_error(501, "NotImplemented");
-        put("p-acl", "log-delivery-write").is_error(501, "NotImplemented");
+        named.is_error(400, "InvalidArgument");
+        assert_eq!(named.one("ArgumentValue").as_deref(), Some("bob"));
+        put("p-grant-read", "id=anonymous").is_error(400, "InvalidArgument");
+        let by_address = put("p-grant-read", "emailAddress=a@b.example");
+        by_address.is_error(400, "UnresolvableGrantByEmailAddress");
+        assert_eq!(by_address.one("EmailAddress").as_deref(), Some("a@b.example"));
         put("p-acl", "public").is_error(400, "InvalidArgument");
         put("p-grant-write", "everybody").is_error(400, "InvalidArgument");
         let both =
@@ -197,6 +208,14 @@ fn acls_that_are_not_served_or_not_understood_change_nothing() {
         body("").is_error(400, "MalformedXML");
         body("<AccessControlPolicy/>").is_error(400, "MalformedXML");
         body(&own.replace("READ<", "LOOK<")).is_error(400, "MalformedXML");
+        let to_bob = own.replacen(
+            "<Grant>",
+            "<Grant><Grantee><ID>bob</ID></Grantee><Permission>READ</Permission></Grant><Grant>",
+            1,
+        );
+        body(&to_bob).is_error(400, "InvalidArgument");
+        let mailed = to_bob.replace("<ID>bob</ID>", "<EmailAddress>a@b.example</EmailAddress>");
+        body(&mailed).is_error(400, "UnresolvableGrantByEmailAddress");
         body(&own.replacen("owner", "bob", 1)).is_error(403, "AccessDenied");
     }
     server.request("PUT", "/b/absent?acl").header("p-acl", "private").send().is_error(404, "NoSuchKey");
@@ -437,4 +456,190 @@ fn the_owner_keeps_all_permissions_whatever_an_acl_grants_him() {
         }
         assert_eq!(server.get("/b/k").status, 200);
     }
+}
+
+fn status(server: &Server, user: &str, method: &str, target: &str) -> u16 {
+    server.request(method, target).by(user).body(if method == "PUT" { b"x" } else { b"" }).send().status
+}
+
+fn set_acl(server: &Server, target: &str, name: &str, value: &str) {
+    let put = server.request("PUT", target).header(name, value).send();
+    assert_eq!(put.status, 200, "{target} {name}: {value}: {put:?}");
+}
+
+/// A server with ACLs in effect, where bob and eve have no permission.
+fn server_of_users() -> Server {
+    let server = Server::with_grants(&[("bob", &[], &["*"]), ("eve", &[], &["*"])]);
+    assert_eq!(set_ownership(&server, "b", "ObjectWriter").status, 200);
+    server
+}
+
+#[test]
+fn each_permission_of_a_user_lets_him_do_its_own_and_nothing_else() {
+    let server = server_of_users();
+    server.put("/b/k", b"x");
+    let of_bob = |target: &str, method: &str| status(&server, "bob", method, target);
+    for (header, on_bucket, on_object) in [
+        ("p-grant-read", [200, 403, 403], [200, 403]),
+        ("p-grant-write", [403, 200, 403], [403, 403]),
+        ("p-grant-read-acp", [403, 403, 200], [403, 200]),
+        ("p-grant-full-control", [200, 200, 200], [200, 200]),
+    ] {
+        set_acl(&server, "/b?acl", header, "id=bob");
+        set_acl(&server, "/b/k?acl", "p-acl", "private");
+        let found = [of_bob("/b", "GET"), of_bob("/b/new", "PUT"), of_bob("/b?acl", "GET")];
+        assert_eq!(found, on_bucket, "{header}");
+        assert_eq!([of_bob("/b/k", "GET"), of_bob("/b/k?acl", "GET")], [403, 403], "{header}");
+        set_acl(&server, "/b?acl", "p-acl", "private");
+        set_acl(&server, "/b/k?acl", header, "id=bob");
+        assert_eq!([of_bob("/b/k", "GET"), of_bob("/b/k?acl", "GET")], on_object, "{header}");
+        assert_eq!([of_bob("/b/k", "PUT"), of_bob("/b", "GET")], [403, 403], "{header}");
+        for user in ["eve", "bob"] {
+            assert_eq!(status(&server, user, "DELETE", "/b/k"), 403, "{header}");
+        }
+        assert_eq!([status(&server, "eve", "GET", "/b/k"), anonymous(&server, "GET", "/b/k")], [403, 403]);
+    }
+    let give = |user: &str, target: &str| {
+        server.request("PUT", target).by(user).header("p-acl", "public-read").send().status
+    };
+    set_acl(&server, "/b?acl", "p-grant-write-acp", "id=bob");
+    set_acl(&server, "/b/k?acl", "p-grant-write-acp", "id=bob");
+    for target in ["/b?acl", "/b/k?acl"] {
+        assert_eq!([give("eve", target), give("bob", target)], [403, 200], "{target}");
+        assert_eq!(give("bob", target), 403, "he gave away his own permission");
+    }
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 200);
+}
+
+#[test]
+fn grants_of_users_come_back_and_can_be_put_again() {
+    let server = server_of_users();
+    server.put("/b/k", b"x");
+    for target in ["/b?acl", "/b/k?acl"] {
+        let put = server
+            .request("PUT", target)
+            .header("p-grant-read", format!("id=bob, uri={ALL_USERS}, id=\"eve\""));
+        assert_eq!(
+            put.header("p-grant-full-control", "id=bob").header("p-grant-write-acp", "id=eve").send().status,
+            200
+        );
+        let expected =
+            granted(&[(ALL_USERS, "READ"), ("bob", "FULL_CONTROL"), ("eve", "READ"), ("eve", "WRITE_ACP")]);
+        assert_eq!(grants(&server, target), expected);
+        let document = server.get(target).body;
+        set_acl(&server, target, "p-acl", "private");
+        assert_eq!(grants(&server, target), granted(&[]));
+        assert_eq!(server.request("PUT", target).body(&document).send().status, 200);
+        assert_eq!(grants(&server, target), expected);
+    }
+    let many: Vec<_> = (0..101).map(|nth| format!("id=user-{nth}")).collect();
+    let put = server.request("PUT", "/b/k?acl").header("p-grant-read", many.join(",")).send();
+    put.is_error(400, "MalformedACLError");
+    set_acl(&server, "/b?acl", "p-acl", "log-delivery-write");
+    let logs = "http://acs.amazonaws.com/groups/s3/LogDelivery";
+    let shown = grants(&server, "/b?acl");
+    assert_eq!(shown[1..], [(logs.to_owned(), "WRITE".to_owned()), (logs.to_owned(), "READ_ACP".to_owned())]);
+    assert!(server.get("/b?acl").text().contains("xsi:type=\"Group\""));
+    set_acl(&server, "/b/k?acl", "p-acl", "aws-exec-read");
+    assert_eq!(grants(&server, "/b/k?acl"), granted(&[]), "that service is not here");
+}
+
+#[test]
+fn an_object_belongs_to_its_writer_unless_the_bucket_keeps_all() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    let owner_of = |user: &str, target: &str| {
+        let answer = server.request("GET", target).by(user).send();
+        assert_eq!(answer.status, 200, "{target}: {answer:?}");
+        answer.all("ID").remove(0)
+    };
+    let put =
+        |acl: &str| server.request("PUT", "/b/k").by("bob").header("p-acl", acl).body(b"x").send().status;
+    for (ownership, acl, owner, beside) in [
+        ("ObjectWriter", "private", "bob", &[][..]),
+        ("ObjectWriter", "bucket-owner-read", "bob", &[("owner", "READ")]),
+        ("ObjectWriter", "bucket-owner-full-control", "bob", &[("owner", "FULL_CONTROL")]),
+        ("ObjectWriter", "public-read", "bob", &[(ALL_USERS, "READ")]),
+        ("BucketOwnerPreferred", "private", "bob", &[]),
+        ("BucketOwnerPreferred", "bucket-owner-full-control", "owner", &[]),
+    ] {
+        assert_eq!(set_ownership(&server, "b", ownership).status, 200);
+        assert_eq!(put(acl), 200, "{ownership} {acl}");
+        assert_eq!(grants(&server, "/b/k?acl"), granted_beside(owner, beside), "{ownership} {acl}");
+        let by_bob = if owner == "bob" { 200 } else { 403 };
+        assert_eq!(status(&server, "bob", "GET", "/b/k"), by_bob, "{ownership} {acl}");
+        assert_eq!(status(&server, "bob", "GET", "/b/k?acl"), by_bob, "{ownership} {acl}");
+        assert_eq!(status(&server, "eve", "GET", "/b/k?acl"), 403);
+    }
+    // The list changes, and the owner stays: also where another has the permission to change it.
+    assert_eq!(set_ownership(&server, "b", "ObjectWriter").status, 200);
+    assert_eq!(put("private"), 200);
+    let give = server.request("PUT", "/b/k?acl").by("bob").header("p-grant-full-control", "id=eve").send();
+    assert_eq!(give.status, 200);
+    let own = server.request("GET", "/b/k?acl").by("eve").send();
+    assert_eq!((own.status, own.all("ID")[0].as_str()), (200, "bob"));
+    let again = server.request("PUT", "/b/k?acl").by("eve").body(&own.body).send();
+    assert_eq!(again.status, 200);
+    let taken = own.text().replacen("bob", "eve", 1);
+    let taken = server.request("PUT", "/b/k?acl").by("eve").body(taken.as_bytes()).send();
+    taken.is_error(403, "AccessDenied");
+    assert_eq!(owner_of("bob", "/b/k?acl"), "bob");
+    // He may delete it while he may write to the bucket; nobody else may.
+    assert_eq!(
+        [status(&server, "eve", "DELETE", "/b/k"), status(&server, "bob", "DELETE", "/b/k")],
+        [403, 204]
+    );
+    server.put("/b/k", b"x");
+    assert_eq!(status(&server, "bob", "DELETE", "/b/k"), 403, "the owner of the bucket has put it");
+    // Without ACLs everything is the bucket owner's.
+    assert_eq!(put("private"), 200);
+    set_acl(&server, "/b?acl", "p-acl", "private");
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 200);
+    assert_eq!(status(&server, "bob", "GET", "/b/k"), 403);
+    assert_eq!(owner_of("owner", "/b/k?acl"), "owner");
+}
+
+#[test]
+fn the_owner_of_copies_and_uploads_is_who_makes_them() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    server.put("/b/source", b"x");
+    set_acl(&server, "/b/source?acl", "p-grant-read", "id=bob");
+    let copy = server.request("PUT", "/b/copy").by("bob").header("p-copy-source", "/b/source");
+    assert_eq!(copy.header("p-grant-read", "id=eve").send().status, 200);
+    assert_eq!(grants(&server, "/b/copy?acl"), granted_beside("bob", &[("eve", "READ")]));
+    let created = server.request("POST", "/b/up?uploads").by("bob").header("p-grant-read", "id=eve").send();
+    let id = created.one("UploadId").unwrap();
+    let target = format!("/b/up?partNumber=1&uploadId={id}");
+    let part = server.request("PUT", &target).by("bob").body(b"x").send();
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
+        part.header("ETag").unwrap()
+    );
+    let listed = server.request("GET", &format!("/b/up?uploadId={id}")).by("bob").send();
+    assert_eq!(listed.all("ID"), ["bob", "bob"], "initiator and owner");
+    let completed =
+        server.request("POST", &format!("/b/up?uploadId={id}")).by("bob").body(body.as_bytes()).send();
+    assert_eq!(completed.status, 200);
+    assert_eq!(grants(&server, "/b/up?acl"), granted_beside("bob", &[("eve", "READ")]));
+    assert_eq!(status(&server, "eve", "GET", "/b/up"), 200);
+}
+
+#[test]
+fn a_block_of_public_access_leaves_grants_of_users_and_a_policy_denies_them() {
+    let server = server_of_users();
+    server.put("/b/k", b"x");
+    let block = "<PublicAccessBlockConfiguration><IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>";
+    assert_eq!(server.request("PUT", "/b?publicAccessBlock").body(block.as_bytes()).send().status, 200);
+    set_acl(&server, "/b/k?acl", "p-grant-read", "id=bob");
+    assert_eq!([status(&server, "bob", "GET", "/b/k"), status(&server, "eve", "GET", "/b/k")], [200, 403]);
+    let public = format!("id=bob, uri={ALL_USERS}");
+    let refused = server.request("PUT", "/b/k?acl").header("p-grant-read", public).send();
+    refused.is_error(403, "AccessDenied");
+    let deny = r#"{"Statement": {"Effect": "Deny", "Principal": {"AWS": "bob"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}}"#;
+    assert_eq!(server.request("PUT", "/b?policy").body(deny.as_bytes()).send().status, 204);
+    assert_eq!(status(&server, "bob", "GET", "/b/k"), 403);
+    server.delete("/b?policy");
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 200);
+    assert_eq!(status(&server, "bob", "GET", "/b/k"), 403);
 }

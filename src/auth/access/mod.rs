@@ -8,7 +8,8 @@
 //! 3. A grant of the users file allows, and so does a policy of the sender or of its groups.
 //! 4. The policy of the bucket allows. A block of public access takes that from senders without
 //!    keys.
-//! 5. An ACL allows, where ACLs are in effect.
+//! 5. An ACL allows, where ACLs are in effect: the sender by its name, or a group. A block of public
+//!    access takes from groups alone. The owner of an object has all permissions of its ACL.
 //! 6. Everything else is refused.
 
 #[cfg(test)]
@@ -21,7 +22,7 @@ use crate::auth::session::{SenderSession, SessionKind};
 use crate::auth::user::User;
 use crate::auth::{Action, BucketPolicy, PolicyContext, PolicyDecision, Resource};
 use crate::s3::PublicAccessBlock;
-use crate::s3::acl::{AclGroup, AclPermission, GroupGrants};
+use crate::s3::acl::{AclGroup, AclPermission, AclPermissions, AclUser, GroupGrants};
 
 /// The facts about a bucket, an object in it and a request that a decision may depend on. Each is
 /// asked for only where the decision depends on it.
@@ -41,12 +42,19 @@ pub trait AccessFacts {
     /// Whether ACLs are in effect: by the ownership controls of the bucket.
     fn has_acls(&self) -> bool;
 
-    /// The ACL of the bucket.
+    /// What the ACL of the bucket grants groups.
     fn bucket_acl(&self) -> GroupGrants;
 
-    /// The ACL of the object. Without the object, those may read that the ACL of the bucket lets
+    /// What the ACL of the object grants groups. Without the object, those may read that the ACL of the bucket lets
     /// list.
     fn object_acl(&self) -> GroupGrants;
+
+    /// What an ACL grants a user by his name. It grants the owner of an object everything. Without
+    /// the object it may be read by those whom the ACL of the bucket lets list.
+    fn named_in_acl(&self, place: AclPlace, user: AclUser<'_>) -> AclPermissions;
+
+    /// Whether a user owns the object, by its record.
+    fn owns_object(&self, user: AclUser<'_>) -> bool;
 
     /// Whether a user began the multipart upload that the request names.
     fn is_initiator(&self, _user: &str) -> bool {
@@ -56,6 +64,15 @@ pub trait AccessFacts {
     /// Whether a fact about the object was asked for. A decision then holds for that version of the
     /// object alone.
     fn uses_object(&self) -> bool;
+}
+
+/// The ACL that grants an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclPlace {
+    /// Of the bucket.
+    Bucket,
+    /// Of the object.
+    Object,
 }
 
 /// Who asks: a user or a role, and the session whose keys signed.
@@ -143,6 +160,7 @@ pub(super) fn decide(
         || policy
             .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
         || is_allowed_by_acl(user, action, facts)
+        || deletes_own_object(user, action, facts)
         || began_upload(user, action, facts)
 }
 
@@ -170,13 +188,31 @@ fn is_restricted(user: &User, policy: &BucketPolicy, facts: &dyn AccessFacts) ->
 }
 
 fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
-    let Some((of_object, permission)) = permission(action) else { return false };
-    if !facts.has_acls() || facts.block().ignores_acls {
+    let Some((place, permission)) = permission(action) else { return false };
+    if !facts.has_acls() {
         return false;
     }
-    let acl = if of_object { facts.object_acl() } else { facts.bucket_acl() };
+    if !user.is_anonymous() && facts.named_in_acl(place, user.in_acls()).includes(permission) {
+        return true;
+    }
+    if facts.block().ignores_acls {
+        return false;
+    }
+    let acl = match place {
+        AclPlace::Bucket => facts.bucket_acl(),
+        AclPlace::Object => facts.object_acl(),
+    };
     acl.includes(AclGroup::AllUsers, permission)
         || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
+}
+
+/// Whether the ACL of the bucket lets this user write there, and the object is his: he may delete it
+/// (S3 user guide, "Access control list (ACL) overview", "What permissions can I grant?").
+fn deletes_own_object(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
+    action == Action::DeleteObject
+        && !user.is_anonymous()
+        && is_allowed_by_acl(user, Action::PutObject, facts)
+        && facts.owns_object(user.in_acls())
 }
 
 /// Whether it is an upload of this user, who may give it up and see its parts, whatever lets him
@@ -189,17 +225,21 @@ fn began_upload(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
 
 /// Whether the ACL of the object or of the bucket grants an action, and its permission there
 /// (S3 user guide, "Mapping of ACL permissions and access policy permissions").
-fn permission(action: Action) -> Option<(bool, AclPermission)> {
+fn permission(action: Action) -> Option<(AclPlace, AclPermission)> {
     match action {
         Action::ListBucket | Action::ListBucketVersions | Action::ListBucketMultipartUploads => {
-            Some((false, AclPermission::Read))
+            Some((AclPlace::Bucket, AclPermission::Read))
         }
-        Action::PutObject => Some((false, AclPermission::Write)),
-        Action::GetBucketAcl => Some((false, AclPermission::ReadAcp)),
-        Action::PutBucketAcl => Some((false, AclPermission::WriteAcp)),
-        Action::GetObject | Action::GetObjectVersion => Some((true, AclPermission::Read)),
-        Action::GetObjectAcl | Action::GetObjectVersionAcl => Some((true, AclPermission::ReadAcp)),
-        Action::PutObjectAcl | Action::PutObjectVersionAcl => Some((true, AclPermission::WriteAcp)),
+        Action::PutObject => Some((AclPlace::Bucket, AclPermission::Write)),
+        Action::GetBucketAcl => Some((AclPlace::Bucket, AclPermission::ReadAcp)),
+        Action::PutBucketAcl => Some((AclPlace::Bucket, AclPermission::WriteAcp)),
+        Action::GetObject | Action::GetObjectVersion => Some((AclPlace::Object, AclPermission::Read)),
+        Action::GetObjectAcl | Action::GetObjectVersionAcl => {
+            Some((AclPlace::Object, AclPermission::ReadAcp))
+        }
+        Action::PutObjectAcl | Action::PutObjectVersionAcl => {
+            Some((AclPlace::Object, AclPermission::WriteAcp))
+        }
         _ => None,
     }
 }

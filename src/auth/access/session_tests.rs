@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::tests::{
-    BUCKET, Case, CaseFacts, GRANTS, Part, blocks, is_granted, is_granted_by_acl, matches, one, random_part,
-    some,
+    BUCKET, Case, CaseFacts, GRANTS, NamedInAcls, Part, blocks, is_granted, is_granted_by_acl, matches, one,
+    random_part, some,
 };
 use super::*;
 use crate::auth::bucket_policy::IdentityPolicy;
@@ -384,6 +384,7 @@ fn generated_sessions_agree_with_the_model() {
             object_acl: GroupGrants::from_bits(entropy.next_u64() as u8 & entropy.next_u64() as u8),
             grants: one(&entropy, &GRANTS),
             secure: entropy.next_u64().is_multiple_of(2),
+            named: NamedInAcls::default(),
         };
         let own = OwnCase {
             kind: one(

@@ -211,6 +211,8 @@ fn add(
         }
         if name != Users::ANONYMOUS {
             user["sessions_after"] = toml_edit::value(created);
+            // Nor do the grants of ACLs to that user.
+            user["created"] = toml_edit::value(created);
         }
         user["allow"] = grants(allowed);
         users.push(user);
@@ -371,7 +373,7 @@ name = \"anonymous\"
             added,
             format!(
                 "{before}\n[[user]]\nname = \"new\"\naccess_key = \"AK9\"\nsecret_key = \"s9\"\n\
-                 sessions_after = 1970-01-01T00:00:01.502Z\n\n[[user.allow]]\n\
+                 sessions_after = 1970-01-01T00:00:01.502Z\ncreated = 1970-01-01T00:00:01.502Z\n\n[[user.allow]]\n\
                  actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
             )
         );

@@ -253,7 +253,7 @@ impl<'a> Assembler<'a> {
     /// The record with the controls that were set last, and the extent that holds them.
     fn with_last_controls(&self, bucket: u64, key: &[u8], mut record: VersionRecord) -> VersionRecord {
         if let Some(last) = self.scan.controls_of(record.id, bucket, key) {
-            record.controls = last.controls;
+            record.controls = last.controls.clone();
             record.controls_stamp = Some(last.stamp);
             record.extents.push(last.extent);
         }

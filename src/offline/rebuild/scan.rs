@@ -39,7 +39,7 @@ pub(super) struct RecordLocation {
 }
 
 /// Controls that were set after the put of their version.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct ChangedControls {
     pub(super) controls: ObjectControls,
     pub(super) extent: ExtentRef,
@@ -222,7 +222,7 @@ impl StoreScan {
                 self.copied.extend(part.sources.iter().map(|source| source.stamp));
             }
             ExtentPurpose::Controls(version, controls) => {
-                self.add_controls(header, descriptor, *version, *controls);
+                self.add_controls(header, descriptor, *version, controls.clone());
             }
             ExtentPurpose::Object(None)
             | ExtentPurpose::Part(_, None)

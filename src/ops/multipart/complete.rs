@@ -165,7 +165,7 @@ impl CompletionHeaders {
             attributes: upload.attributes.clone(),
             checksums: Vec::new(),
             tags: upload.tags.clone(),
-            controls: upload.controls,
+            controls: upload.controls.clone(),
             storage_class: upload.storage_class,
             condition: self.condition,
             stated_time: self.stated_time,

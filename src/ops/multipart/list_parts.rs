@@ -5,7 +5,7 @@ use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
 use crate::ops::encryption::{OtherKinds, ReadKey};
 use crate::ops::listing::{ListParams, write_user};
-use crate::ops::{Context, checksums, lifecycle, memory};
+use crate::ops::{Context, checksums, configurations, lifecycle, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartSummary, UploadSummary};
@@ -46,7 +46,9 @@ pub(in crate::ops) fn list_parts(
         write_part(&mut document, part);
     }
     write_user(&mut document, "Initiator", &page.upload.initiator);
-    write_user(&mut document, "Owner", &bucket.owner);
+    let of_object = configurations::recorded_owner(upload.controls.users.as_deref());
+    let owner = of_object.map_or(bucket.owner.as_str(), |owner| owner.name.as_str());
+    write_user(&mut document, "Owner", owner);
     document.plain("StorageClass", page.upload.storage_class.as_str());
     write_announced(&mut document, &page.upload);
     let response = xml(200, document).holding(held);

@@ -1,5 +1,6 @@
 //! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of
-//! the two predefined groups. The owner always has all of them.
+//! the two predefined groups and of users by their names, which are their canonical ids. The owner
+//! always has all of them.
 //!
 //! - `request`: the ACL that the headers of a request ask for.
 //! - `document`: ACLs in XML.
@@ -7,8 +8,17 @@
 mod document;
 mod request;
 
+use crate::base::Timestamp;
+
 pub use document::{GRANTS_ROOT, POLICY_ROOT};
-pub use request::RequestedAcl;
+pub use request::{OwnerShare, RequestedAcl, RequestedGrant};
+
+/// The group of S3's service that delivers logs. It has no members here, so its grants are kept for
+/// those who read the list, and let nobody in. No user has a name like it.
+pub const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
+
+/// The name of all permissions in a document.
+const FULL_CONTROL: &str = "FULL_CONTROL";
 
 /// A permission of an ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +49,6 @@ impl AclPermission {
 
     /// The permissions of a name in a document; `FULL_CONTROL` stands for all.
     fn named(name: &str) -> Option<&'static [Self]> {
-        const FULL_CONTROL: &str = "FULL_CONTROL";
         let at = Self::ALL.iter().position(|permission| permission.as_str() == name);
         at.map(|at| &Self::ALL[at..=at]).or((name == FULL_CONTROL).then_some(&Self::ALL))
     }
@@ -67,7 +76,103 @@ impl AclGroup {
     }
 }
 
-/// The permissions that an ACL grants beside the owner's, one bit each.
+/// A set of permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AclPermissions(u8);
+
+impl AclPermissions {
+    /// No permission.
+    pub const NONE: Self = Self(0);
+    /// All permissions: `FULL_CONTROL`.
+    pub const ALL: Self = Self(15);
+
+    /// The permissions of these bits, one for each in their order. Others are ignored.
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::ALL.0)
+    }
+
+    /// The bits.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these permissions.
+    pub fn of(permissions: &[AclPermission]) -> Self {
+        Self(permissions.iter().fold(0, |bits, permission| bits | 1 << *permission as u8))
+    }
+
+    /// The permissions of both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn only(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether it has a permission.
+    pub fn includes(self, permission: AclPermission) -> bool {
+        self.0 & 1 << permission as u8 != 0
+    }
+}
+
+/// A user as ACLs know him: by his name, and by the time when he was made, so that he gets nothing
+/// that an earlier user of his name was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AclUser<'u> {
+    /// The name, which is the canonical id.
+    pub name: &'u str,
+    /// When he was made; `None` where the users file does not say so, and the name alone counts.
+    pub created: Option<Timestamp>,
+}
+
+impl AclUser<'_> {
+    /// Whether a list that has had this name since then means him.
+    pub fn is_meant(self, name: &str, since: Timestamp) -> bool {
+        self.name == name && self.created.is_none_or(|created| created <= since)
+    }
+}
+
+/// A grant to a user by his name, or to the group of log delivery by its URI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedGrant {
+    /// The canonical id of the user.
+    pub grantee: String,
+    /// When it was given.
+    pub since: Timestamp,
+    /// What it grants.
+    pub permissions: AclPermissions,
+}
+
+/// An ACL: what it grants beside the full control of the owner.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Acl {
+    /// To the predefined groups.
+    pub groups: GroupGrants,
+    /// To users, in their order.
+    pub users: Vec<NamedGrant>,
+}
+
+impl Acl {
+    /// The canned ACL `private`.
+    pub const PRIVATE: Self = Self { groups: GroupGrants::NONE, users: Vec::new() };
+
+    /// Whether nobody but the owner has a permission.
+    pub fn is_private(&self) -> bool {
+        self.groups == GroupGrants::NONE && self.users.is_empty()
+    }
+
+    /// What it grants a user by his name.
+    pub fn permissions_of(&self, user: AclUser<'_>) -> AclPermissions {
+        let meant = self.users.iter().filter(|grant| user.is_meant(&grant.grantee, grant.since));
+        meant.fold(AclPermissions::NONE, |all, grant| all.with(grant.permissions))
+    }
+}
+
+/// The permissions that an ACL grants the two groups, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupGrants(u8);
 
@@ -101,6 +206,12 @@ impl GroupGrants {
         self.0 & Self::bit(group, permission) != 0
     }
 
+    /// The grants of both.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// The permissions to read alone.
     #[must_use]
     pub fn readable(self) -> Self {
@@ -109,8 +220,7 @@ impl GroupGrants {
         Self(self.0 & (everyone | signed_in))
     }
 
-    /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody
-    /// can get keys.
+    /// Whether a group has a permission. S3 calls such ACLs public, since everybody can get keys.
     pub fn is_public(self) -> bool {
         self != Self::NONE
     }
@@ -119,6 +229,33 @@ impl GroupGrants {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_means_the_user_who_had_the_name_when_it_was_given() {
+        let at = Timestamp::from_millis;
+        let grant = |grantee: &str, since, permission| NamedGrant {
+            grantee: grantee.to_owned(),
+            since: at(since),
+            permissions: AclPermissions::of(&[permission]),
+        };
+        let users = vec![
+            grant("bob", 10, AclPermission::Read),
+            grant("bob", 20, AclPermission::WriteAcp),
+            grant("eve", 10, AclPermission::Write),
+        ];
+        let acl = Acl { users, ..Acl::PRIVATE };
+        let of = |name, created: Option<u64>| {
+            let user = AclUser { name, created: created.map(at) };
+            let permissions = acl.permissions_of(user);
+            AclPermission::ALL.map(|permission| permissions.includes(permission))
+        };
+        assert_eq!(of("bob", None), [true, false, false, true], "the file does not say when");
+        assert_eq!(of("bob", Some(10)), [true, false, false, true]);
+        assert_eq!(of("bob", Some(11)), [false, false, false, true], "made anew after the first grant");
+        assert_eq!(of("bob", Some(21)), [false; 4]);
+        assert_eq!(of("ann", None), [false; 4]);
+        assert!(!acl.is_private() && Acl::PRIVATE.is_private());
+    }
 
     #[test]
     fn every_permission_of_each_group_has_a_bit_of_its_own() {

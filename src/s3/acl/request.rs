@@ -1,10 +1,8 @@
 //! The ACL that a request asks for: a canned one or grants.
 
-use super::{AclGroup, AclPermission, GroupGrants};
+use super::{AclGroup, AclPermission, AclPermissions, GroupGrants, LOG_DELIVERY};
+use crate::base::limits::{ACL_GRANTS_MAX, ACL_NAMES_MAX_BYTES};
 use crate::s3::{ErrorCode, S3Error, VendorHeaders};
-
-/// The group that a service for logs belongs to; it has no members here.
-const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
 
 /// The headers that grant, and the permissions of each.
 const GRANT_HEADERS: [(&str, &[AclPermission]); 5] = [
@@ -15,31 +13,48 @@ const GRANT_HEADERS: [(&str, &[AclPermission]); 5] = [
     ("grant-full-control", &AclPermission::ALL),
 ];
 
-/// An ACL that a request asks for.
+/// What a canned ACL gives the owner of the bucket of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OwnerShare {
+    /// Nothing.
+    #[default]
+    None,
+    /// `bucket-owner-read`.
+    Read,
+    /// `bucket-owner-full-control`.
+    FullControl,
+}
+
+/// A grant to a user that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedGrant {
+    /// The canonical id of the user, or the URI of the group of log delivery.
+    pub grantee: String,
+    /// The permissions.
+    pub permissions: AclPermissions,
+}
+
+/// An ACL that a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestedAcl {
     /// What it grants the predefined groups.
-    pub grants: GroupGrants,
-    /// Whether it may be set where ACLs are off: the owner has full control, and nobody else
-    /// anything.
-    pub is_without_effect: bool,
-    /// The first canned ACL or grantee that is not supported.
-    pub unserved: Option<String>,
+    pub groups: GroupGrants,
+    /// What it grants users, each named once.
+    pub users: Vec<RequestedGrant>,
+    /// What a canned ACL grants the owner of the bucket.
+    pub share: OwnerShare,
+    /// Whether it grants something to a service of AWS that is not here.
+    grants_to_service: bool,
 }
 
 impl RequestedAcl {
-    /// No grant beside the owner's.
-    pub fn private() -> Self {
-        Self { grants: GroupGrants::NONE, is_without_effect: true, unserved: None }
-    }
-
-    /// The ACL in the headers of a request; `None` where none asks for one. `owner` is the owner of
-    /// the bucket.
+    /// The ACL in the headers of a request; `None` where none asks for one.
     ///
     /// # Errors
     /// `InvalidRequest` for a canned ACL beside grants; `InvalidArgument` for an unknown canned ACL
-    /// or a malformed grantee.
-    pub fn from_headers(vendor: VendorHeaders<'_>, owner: &str) -> Result<Option<Self>, S3Error> {
+    /// or a malformed grantee; `MalformedACLError` for more grants than a list may have;
+    /// `UnresolvableGrantByEmailAddress`.
+    pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
         let canned = vendor.get_str("acl");
         let mut grants = GRANT_HEADERS
             .iter()
@@ -51,39 +66,54 @@ impl RequestedAcl {
                 .message("Specifying both Canned ACLs and Header Grants is not allowed")),
             (Some(name), None) => Self::canned(name, vendor).map(Some),
             (None, Some(_)) => {
-                let mut acl = Self::private();
+                let mut acl = Self::default();
                 for (name, value, permissions) in grants {
-                    acl.add_header(name, value, permissions, owner, vendor)?;
+                    acl.add_header(name, value, permissions, vendor)?;
                 }
                 Ok(Some(acl))
             }
         }
     }
 
-    /// A canned ACL (S3 user guide, "Canned ACL").
+    /// Whether it may be set where ACLs are off: the owner of the bucket has full control, and
+    /// nobody else anything.
+    pub fn is_without_effect(&self, bucket_owner: &str) -> bool {
+        let is_usual = |grant: &RequestedGrant| {
+            grant.grantee == bucket_owner && grant.permissions == AclPermissions::ALL
+        };
+        self.groups == GroupGrants::NONE
+            && self.users.iter().all(is_usual)
+            && self.share != OwnerShare::Read
+            && !self.grants_to_service
+    }
+
+    /// Whether it grants nothing to anybody but this owner.
+    pub fn is_private(&self, owner: &str) -> bool {
+        self.groups == GroupGrants::NONE && self.users.iter().all(|grant| grant.grantee == owner)
+    }
+
+    /// A canned ACL (S3 user guide, "Canned ACL"). `aws-exec-read` lets a service of AWS read, which
+    /// is not here.
     fn canned(name: &str, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
         use AclGroup::{AllUsers, AuthenticatedUsers};
         use AclPermission::{Read, Write};
         let none = GroupGrants::NONE;
-        let grants = match name {
-            "private" | "bucket-owner-full-control" => return Ok(Self::private()),
-            "bucket-owner-read" => none,
-            "public-read" => none.with(AllUsers, Read),
-            "public-read-write" => none.with(AllUsers, Read).with(AllUsers, Write),
-            "authenticated-read" => none.with(AuthenticatedUsers, Read),
-            "aws-exec-read" | "log-delivery-write" => {
-                return Ok(Self {
-                    unserved: Some(name.to_owned()),
-                    is_without_effect: false,
-                    ..Self::private()
-                });
-            }
+        let mut acl = Self::default();
+        match name {
+            "private" => {}
+            "bucket-owner-full-control" => acl.share = OwnerShare::FullControl,
+            "bucket-owner-read" => acl.share = OwnerShare::Read,
+            "public-read" => acl.groups = none.with(AllUsers, Read),
+            "public-read-write" => acl.groups = none.with(AllUsers, Read).with(AllUsers, Write),
+            "authenticated-read" => acl.groups = none.with(AuthenticatedUsers, Read),
+            "aws-exec-read" => acl.grants_to_service = true,
+            "log-delivery-write" => acl.add_user(LOG_DELIVERY, &[Write, AclPermission::ReadAcp])?,
             unknown => {
                 let header = format!("{}acl", vendor.dialect().header_prefix());
                 return Err(S3Error::invalid_argument(&header, unknown, "There is no such canned ACL."));
             }
-        };
-        Ok(Self { grants, is_without_effect: false, unserved: None })
+        }
+        Ok(acl)
     }
 
     /// Adds the grants of a header: `uri="..."`, `id="..."` and `emailAddress="..."`, separated by
@@ -93,7 +123,6 @@ impl RequestedAcl {
         name: &str,
         value: &str,
         permissions: &[AclPermission],
-        owner: &str,
         vendor: VendorHeaders<'_>,
     ) -> Result<(), S3Error> {
         for grantee in value.split(',') {
@@ -101,19 +130,16 @@ impl RequestedAcl {
                 .trim()
                 .split_once('=')
                 .map(|(kind, text)| (kind.trim(), text.trim().trim_matches('"')));
-            let known = match parsed {
-                Some(("uri", uri)) => self.add_group(uri, permissions).is_some(),
+            let is_known = match parsed {
+                Some(("uri", uri)) => self.add_group(uri, permissions)?,
                 Some(("id", id)) => {
-                    self.add_user(id, owner, permissions);
+                    self.add_user(id, permissions)?;
                     true
                 }
-                Some(("emailAddress", address)) => {
-                    self.add_unserved(address);
-                    true
-                }
+                Some(("emailAddress", address)) => return Err(no_such_address(address)),
                 _ => false,
             };
-            if !known {
+            if !is_known {
                 let header = format!("{}{name}", vendor.dialect().header_prefix());
                 return Err(S3Error::invalid_argument(&header, grantee.trim(), "There is no such grantee."));
             }
@@ -121,33 +147,50 @@ impl RequestedAcl {
         Ok(())
     }
 
-    /// Adds a grant to a group; `None` for an unknown URI.
-    pub(super) fn add_group(&mut self, uri: &str, permissions: &[AclPermission]) -> Option<()> {
+    /// Adds a grant to a group. Returns whether there is one of this URI.
+    ///
+    /// # Errors
+    /// As [`Self::add_user`].
+    pub(super) fn add_group(&mut self, uri: &str, permissions: &[AclPermission]) -> Result<bool, S3Error> {
         if uri == LOG_DELIVERY {
-            self.add_unserved(uri);
-            return Some(());
+            self.add_user(uri, permissions)?;
+            return Ok(true);
         }
-        let group = AclGroup::ALL.into_iter().find(|group| group.uri() == uri)?;
-        self.grants =
-            permissions.iter().fold(self.grants, |grants, permission| grants.with(group, *permission));
-        self.is_without_effect = false;
-        Some(())
+        let Some(group) = AclGroup::ALL.into_iter().find(|group| group.uri() == uri) else {
+            return Ok(false);
+        };
+        for permission in permissions {
+            self.groups = self.groups.with(group, *permission);
+        }
+        Ok(true)
     }
 
-    /// Adds a grant to a user. The owner has full control in any case.
-    pub(super) fn add_user(&mut self, id: &str, owner: &str, permissions: &[AclPermission]) {
-        if id != owner {
-            self.add_unserved(id);
-        } else if permissions != AclPermission::ALL {
-            self.is_without_effect = false;
+    /// Adds a grant to a user.
+    ///
+    /// # Errors
+    /// `MalformedACLError` for more grants than a list may have.
+    pub(super) fn add_user(&mut self, id: &str, permissions: &[AclPermission]) -> Result<(), S3Error> {
+        let permissions = AclPermissions::of(permissions);
+        if let Some(grant) = self.users.iter_mut().find(|grant| grant.grantee == id) {
+            grant.permissions = grant.permissions.with(permissions);
+            return Ok(());
         }
+        let bytes: usize = self.users.iter().map(|grant| grant.grantee.len()).sum();
+        if self.users.len() >= ACL_GRANTS_MAX || bytes + id.len() > ACL_NAMES_MAX_BYTES {
+            return Err(S3Error::new(ErrorCode::MalformedACLError).message(format!(
+                "An ACL grants to at most {ACL_GRANTS_MAX} users, with names of {ACL_NAMES_MAX_BYTES} bytes in all."
+            )));
+        }
+        self.users.push(RequestedGrant { grantee: id.to_owned(), permissions });
+        Ok(())
     }
+}
 
-    /// Notes a grantee that is not supported.
-    pub(super) fn add_unserved(&mut self, name: &str) {
-        self.is_without_effect = false;
-        self.unserved.get_or_insert_with(|| name.to_owned());
-    }
+/// No user has an e-mail address, so that none is found by one.
+pub(super) fn no_such_address(address: &str) -> S3Error {
+    S3Error::new(ErrorCode::UnresolvableGrantByEmailAddress)
+        .message("Users have no e-mail addresses here. Name them by their id.")
+        .element("EmailAddress", address)
 }
 
 #[cfg(test)]
@@ -160,32 +203,37 @@ mod tests {
         for (name, value) in lines {
             headers.push(&format!("x-amz-{name}"), value.as_bytes());
         }
-        RequestedAcl::from_headers(VendorHeaders::new(&headers, Dialect::Aws), "ann")
-            .map_err(|error| error.code)
+        RequestedAcl::from_headers(VendorHeaders::new(&headers, Dialect::Aws)).map_err(|error| error.code)
     }
 
-    fn grants(of: &[(AclGroup, AclPermission)]) -> GroupGrants {
+    fn groups(of: &[(AclGroup, AclPermission)]) -> GroupGrants {
         of.iter().fold(GroupGrants::NONE, |grants, (group, permission)| grants.with(*group, *permission))
+    }
+
+    fn user(name: &str, permissions: &[AclPermission]) -> RequestedGrant {
+        RequestedGrant { grantee: name.to_owned(), permissions: AclPermissions::of(permissions) }
     }
 
     #[test]
     fn canned_acls_stand_for_their_grants() {
         use AclGroup::{AllUsers, AuthenticatedUsers};
-        use AclPermission::{Read, Write};
+        use AclPermission::{Read, ReadAcp, Write};
         assert_eq!(requested(&[]), Ok(None));
+        let share = |share| RequestedAcl { share, ..RequestedAcl::default() };
+        let public = |of: &[_]| RequestedAcl { groups: groups(of), ..RequestedAcl::default() };
+        let logs = vec![user(LOG_DELIVERY, &[Write, ReadAcp])];
         for (name, expected, is_without_effect) in [
-            ("private", vec![], true),
-            ("bucket-owner-full-control", vec![], true),
-            ("bucket-owner-read", vec![], false),
-            ("public-read", vec![(AllUsers, Read)], false),
-            ("public-read-write", vec![(AllUsers, Read), (AllUsers, Write)], false),
-            ("authenticated-read", vec![(AuthenticatedUsers, Read)], false),
+            ("private", RequestedAcl::default(), true),
+            ("bucket-owner-full-control", share(OwnerShare::FullControl), true),
+            ("bucket-owner-read", share(OwnerShare::Read), false),
+            ("public-read", public(&[(AllUsers, Read)]), false),
+            ("public-read-write", public(&[(AllUsers, Read), (AllUsers, Write)]), false),
+            ("authenticated-read", public(&[(AuthenticatedUsers, Read)]), false),
+            ("aws-exec-read", RequestedAcl { grants_to_service: true, ..RequestedAcl::default() }, false),
+            ("log-delivery-write", RequestedAcl { users: logs, ..RequestedAcl::default() }, false),
         ] {
-            let expected = RequestedAcl { grants: grants(&expected), is_without_effect, unserved: None };
+            assert_eq!(expected.is_without_effect("ann"), is_without_effect, "{name}");
             assert_eq!(requested(&[("acl", name)]), Ok(Some(expected)), "{name}");
-        }
-        for name in ["aws-exec-read", "log-delivery-write"] {
-            assert_eq!(requested(&[("acl", name)]).unwrap().unwrap().unserved.as_deref(), Some(name));
         }
         for name in ["", "public", "Private"] {
             assert_eq!(requested(&[("acl", name)]), Err(ErrorCode::InvalidArgument));
@@ -193,38 +241,59 @@ mod tests {
     }
 
     #[test]
-    fn headers_grant_to_groups_and_to_the_owner() {
+    fn headers_grant_to_groups_and_to_users() {
+        use AclPermission::{Read, Write, WriteAcp};
         let all = "uri=\"http://acs.amazonaws.com/groups/global/AllUsers\"";
         let signed = "uri=http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
-        let acl =
-            requested(&[("grant-read", &format!("{all}, id=\"ann\" ,{signed}")), ("grant-write-acp", all)]);
-        let expected = [
-            (AclGroup::AllUsers, AclPermission::Read),
-            (AclGroup::AuthenticatedUsers, AclPermission::Read),
-            (AclGroup::AllUsers, AclPermission::WriteAcp),
-        ];
-        assert_eq!(
-            acl,
-            Ok(Some(RequestedAcl { grants: grants(&expected), is_without_effect: false, unserved: None }))
-        );
+        let both = requested(&[
+            ("grant-read", &format!("{all}, id=\"ann\" ,{signed}, id=bob")),
+            ("grant-write-acp", all),
+            ("grant-write", "id=bob"),
+        ]);
+        let expected = RequestedAcl {
+            groups: groups(&[
+                (AclGroup::AllUsers, Read),
+                (AclGroup::AuthenticatedUsers, Read),
+                (AclGroup::AllUsers, WriteAcp),
+            ]),
+            users: vec![user("ann", &[Read]), user("bob", &[Read, Write])],
+            ..RequestedAcl::default()
+        };
+        assert_eq!(both, Ok(Some(expected)));
         let full = requested(&[("grant-full-control", all)]).unwrap().unwrap();
-        assert!(
-            AclPermission::ALL.iter().all(|permission| full.grants.includes(AclGroup::AllUsers, *permission))
-        );
-        assert_eq!(requested(&[("grant-full-control", "id=ann")]), Ok(Some(RequestedAcl::private())));
-        assert!(!requested(&[("grant-read", "id=ann")]).unwrap().unwrap().is_without_effect);
-        for (value, unserved) in [
-            ("id=bob, id=eve", "bob"),
-            ("emailAddress=\"bob@example.org\"", "bob@example.org"),
-            (LOG_DELIVERY, LOG_DELIVERY),
+        let has_all = |permission| full.groups.includes(AclGroup::AllUsers, permission);
+        assert!(AclPermission::ALL.into_iter().all(has_all));
+        for (name, of_owner, without_effect) in [
+            ("grant-full-control", "id=ann", true),
+            ("grant-read", "id=ann", false),
+            ("grant-read", "id=bob", false),
         ] {
-            let value = if value == LOG_DELIVERY { format!("uri={value}") } else { value.to_owned() };
-            let acl = requested(&[("grant-read", &value)]).unwrap().unwrap();
-            assert_eq!(acl.unserved.as_deref(), Some(unserved));
+            let acl = requested(&[(name, of_owner)]).unwrap().unwrap();
+            assert_eq!(acl.is_without_effect("ann"), without_effect, "{name} {of_owner}");
+            assert_eq!(acl.is_private("ann"), of_owner == "id=ann");
         }
+        let logs = requested(&[("grant-write", &format!("uri={LOG_DELIVERY}"))]).unwrap().unwrap();
+        assert_eq!(logs.users, [user(LOG_DELIVERY, &[Write])]);
+        let by_address = requested(&[("grant-read", "emailAddress=\"bob@example.org\"")]);
+        assert_eq!(by_address, Err(ErrorCode::UnresolvableGrantByEmailAddress));
         for value in ["", "bob", "uri=http://example.org/", "name=bob", "id=ann,"] {
             assert_eq!(requested(&[("grant-read", value)]), Err(ErrorCode::InvalidArgument), "{value}");
         }
         assert_eq!(requested(&[("acl", "private"), ("grant-read", all)]), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
+    fn the_number_of_users_and_the_bytes_of_their_names_are_bounded() {
+        let named = |count: usize, name: &dyn Fn(usize) -> String| {
+            let ids: Vec<_> = (0..count).map(|nth| format!("id={}", name(nth))).collect();
+            requested(&[("grant-read", &ids.join(","))]).map(|acl| acl.unwrap().users.len())
+        };
+        let short = |nth| format!("user-{nth}");
+        assert_eq!(named(ACL_GRANTS_MAX, &short), Ok(ACL_GRANTS_MAX));
+        assert_eq!(named(ACL_GRANTS_MAX + 1, &short), Err(ErrorCode::MalformedACLError));
+        assert_eq!(named(1_000, &|_| "bob".to_owned()), Ok(1));
+        let long = |nth| format!("{}{nth}", "x".repeat(ACL_NAMES_MAX_BYTES / 2));
+        assert_eq!(named(1, &long), Ok(1));
+        assert_eq!(named(2, &long), Err(ErrorCode::MalformedACLError));
     }
 }

@@ -7,8 +7,8 @@ use super::retention;
 use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
     AclGrants, Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType,
-    ETag, ObjectControls, PartRecord, Retention, StorageClass, UploadId, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    ETag, NamedUsers, ObjectControls, PartRecord, Retention, StorageClass, UploadId, UserGrant, VersionId,
+    VersionRecord, VersionSummary, Versioning,
 };
 use crate::index::{BucketConfiguration, BucketConfigurations};
 use crate::store::VersionRef;
@@ -98,7 +98,7 @@ pub(in crate::store) enum VersionChange {
     /// Replaces its tags.
     Tags(Vec<(String, String)>),
     /// Replaces the grants of its access control list.
-    Acl(AclGrants),
+    Acl { grants: AclGrants, users: Vec<UserGrant> },
     /// Replaces or removes its retention.
     Retention { retention: Option<Retention>, bypass_governance: bool },
     /// Sets or lifts its legal hold.
@@ -112,7 +112,7 @@ impl VersionChange {
             Self::Retention { retention, bypass_governance } => {
                 retention::may_change(controls.retention, *retention, times, *bypass_governance)
             }
-            Self::Tags(_) | Self::Acl(_) | Self::LegalHold(_) => true,
+            Self::Tags(_) | Self::Acl { .. } | Self::LegalHold(_) => true,
         }
     }
 
@@ -120,7 +120,7 @@ impl VersionChange {
     pub(in crate::store) fn adds(&self) -> bool {
         match self {
             Self::Tags(tags) => !tags.is_empty(),
-            Self::Acl(grants) => *grants != AclGrants::NONE,
+            Self::Acl { grants, users } => *grants != AclGrants::NONE || !users.is_empty(),
             Self::Retention { retention, .. } => retention.is_some(),
             Self::LegalHold(held) => *held,
         }
@@ -131,7 +131,7 @@ impl VersionChange {
         match self {
             Self::Tags(tags) if tags.is_empty() => "DeleteObjectTagging",
             Self::Tags(_) => "PutObjectTagging",
-            Self::Acl(_) => "PutObjectAcl",
+            Self::Acl { .. } => "PutObjectAcl",
             Self::Retention { .. } => "PutObjectRetention",
             Self::LegalHold(_) => "PutObjectLegalHold",
         }
@@ -149,14 +149,23 @@ impl VersionChange {
 
     /// The record after the change.
     pub(in crate::store) fn apply_to(self, version: VersionRecord) -> VersionRecord {
-        let old = version.controls;
         let controls = match self {
             Self::Tags(tags) => return VersionRecord { tags, ..version },
-            Self::Acl(acl) => ObjectControls { acl, ..old },
-            Self::Retention { retention, .. } => ObjectControls { retention, ..old },
-            Self::LegalHold(held) => ObjectControls { legal_hold: Some(held), ..old },
+            _ => self.apply_to_controls(version.controls),
         };
         VersionRecord { controls, ..version }
+    }
+
+    fn apply_to_controls(self, old: ObjectControls) -> ObjectControls {
+        match self {
+            Self::Tags(_) => old,
+            Self::Acl { grants: acl, users } => {
+                let owner = old.users.and_then(|users| users.owner);
+                ObjectControls { acl, users: NamedUsers::of(owner, users), ..old }
+            }
+            Self::Retention { retention, .. } => ObjectControls { retention, ..old },
+            Self::LegalHold(held) => ObjectControls { legal_hold: Some(held), ..old },
+        }
     }
 }
 

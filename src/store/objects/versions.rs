@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::reader::EncodedBytes;
 use super::{copy, quotas};
 use crate::crypto::MasterKey;
-use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord};
+use crate::format::{AclGrants, BucketRecord, Retention, UserGrant, VersionRecord};
 use crate::index::Index;
 use crate::log::SegmentPins;
 use crate::store::commit::mutation::{Mutation, Put};
@@ -167,7 +167,9 @@ impl Store {
         self.amend(bucket, key, version, VersionChange::Tags(tags))
     }
 
-    /// Replaces the grants of the access control list of a version. Durable on return.
+    /// Replaces the grants of the access control list of a version, to groups and to at most
+    /// [`NamedUsers::GRANTS_MAX`](crate::format::NamedUsers::GRANTS_MAX) users. The owner stays.
+    /// Durable on return.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone.
@@ -177,8 +179,9 @@ impl Store {
         key: &str,
         version: VersionRecord,
         grants: AclGrants,
+        users: Vec<UserGrant>,
     ) -> Result<(), StoreError> {
-        self.amend(bucket, key, version, VersionChange::Acl(grants))
+        self.amend(bucket, key, version, VersionChange::Acl { grants, users })
     }
 
     /// Replaces the retention of a version, or removes it where `retention` is `None`. Durable on

@@ -17,7 +17,7 @@ fn document(store: &Store, bucket: &str) -> Option<String> {
 }
 
 /// The features that the headers of a kind of files state, oldest file first.
-fn features(fs: &SimFs, kind: FileKind) -> Vec<Features> {
+pub(super) fn features(fs: &SimFs, kind: FileKind) -> Vec<Features> {
     let header = |number| FileHeader::decode(&fs.contents(&kind.path(number)).unwrap()).unwrap();
     list_numbers(fs, kind).unwrap().into_iter().map(|number| header(number).features).collect()
 }
@@ -131,7 +131,7 @@ fn on_a_full_disk_a_configuration_is_refused_and_removing_one_is_not() {
 }
 
 const HELD: ObjectControls =
-    ObjectControls { acl: AclGrants::ALL_READ, retention: None, legal_hold: Some(true) };
+    ObjectControls { acl: AclGrants::ALL_READ, users: None, retention: None, legal_hold: Some(true) };
 
 fn controls(store: &Store, key: &str) -> ObjectControls {
     store.find("b", key, Selector::Current).unwrap().version.controls
@@ -179,7 +179,7 @@ fn a_changed_access_control_list_leaves_the_other_controls() {
     store.create_bucket("b", "admin").unwrap();
     put_held(&store, "k");
     let version = store.find("b", "k", Selector::Current).unwrap().version;
-    store.set_acl("b", "k", version.clone(), AclGrants::NONE).unwrap();
+    store.set_acl("b", "k", version.clone(), AclGrants::NONE, Vec::new()).unwrap();
     assert_eq!(controls(&store, "k"), ObjectControls { acl: AclGrants::NONE, ..HELD });
     let live = store.health().live_bytes;
     store.set_tags("b", "k", version.clone(), vec![("a".into(), "b".into())]).unwrap();
@@ -187,5 +187,5 @@ fn a_changed_access_control_list_leaves_the_other_controls() {
     store.set_legal_hold("b", "k", version.clone(), false).unwrap();
     delete(&store, "b", "k", Selector::Current).unwrap();
     assert!(store.health().live_bytes < live);
-    assert_eq!(store.set_acl("b", "k", version, HELD.acl), Err(StoreError::NoSuchVersion));
+    assert_eq!(store.set_acl("b", "k", version, HELD.acl, Vec::new()), Err(StoreError::NoSuchVersion));
 }

@@ -1,13 +1,16 @@
 //! Controls that are changed after the put: the log knows them, and so do the segments.
 
+use super::configurations::features;
 use super::random::{rebuild_log, segments_of};
 use super::waiting::{begin, hold};
 use super::*;
 use crate::base::limits::MIB;
 use crate::base::test_scope::points;
+use crate::format::{Features, FileKind};
 use crate::fs::sim::CrashPolicy;
 
-const NONE: ObjectControls = ObjectControls { acl: AclGrants::NONE, retention: None, legal_hold: None };
+const NONE: ObjectControls =
+    ObjectControls { acl: AclGrants::NONE, users: None, retention: None, legal_hold: None };
 
 fn until(days: u64) -> Option<Retention> {
     let until = Timestamp::from_millis(1_800_000_000_000 + days * 86_400_000);
@@ -75,43 +78,82 @@ fn check_bytes(store: &Store) {
     assert!(get(store, "b", "film").unwrap() == bytes(2, 70_000));
 }
 
+fn grant_to(name: &str, permissions: u8) -> UserGrant {
+    UserGrant { name: name.to_owned(), since: Timestamp::from_millis(7), permissions }
+}
+
+#[test]
+fn the_owner_of_an_object_stays_when_its_list_changes_and_only_names_need_their_feature() {
+    let fs = SimFs::new();
+    let store = bucket(&fs, options());
+    let uses_names = |fs: &SimFs| {
+        let log = features(fs, FileKind::Log);
+        log.last().is_some_and(|features| features.contains(Features::NAMED_USERS))
+    };
+    put(&store, "b", "k", b"abc").unwrap();
+    store.set_acl("b", "k", current(&store, "k"), AclGrants::ALL_READ, Vec::new()).unwrap();
+    hold_legally(&store, "k", true).unwrap();
+    assert!(!uses_names(&fs), "an older program opens it");
+
+    let since = Timestamp::from_millis(9);
+    let owner = || Some(ObjectOwner { name: "ann".into(), since });
+    let controls_of = |grants| ObjectControls { users: NamedUsers::of(owner(), grants), ..NONE };
+    let mut writer = store.writer("b", "own", Some(3)).unwrap();
+    writer.write(b"abc").unwrap();
+    writer.commit(Commit { controls: controls_of(Vec::new()), ..commit_of(b"abc") }).unwrap();
+    assert!(uses_names(&fs));
+    let grants = || vec![grant_to("bob", 4)];
+    store.set_acl("b", "own", current(&store, "own"), AclGrants::NONE, grants()).unwrap();
+    let check = |store: &Store, expected: &ObjectControls| assert_eq!(controls(store, "own"), *expected);
+    check(&store, &controls_of(grants()));
+    check(&rebuilt(&fs), &controls_of(grants()));
+    store.set_acl("b", "own", current(&store, "own"), AclGrants::NONE, Vec::new()).unwrap();
+    check(&rebuilt(&fs), &controls_of(Vec::new()));
+    store.close();
+    drop(store);
+    check(&open(&fs), &controls_of(Vec::new()));
+}
+
 #[test]
 fn each_change_survives_a_restart_and_a_rebuild_and_takes_little_room() {
     let fs = SimFs::new();
     let store = bucket(&fs, options());
     put_each_kind(&store);
     let live = store.health().live_bytes;
-    let check = |store: &Store, expected: ObjectControls| {
+    let check = |store: &Store, expected: &ObjectControls| {
         for key in OF_EACH_KIND {
-            assert_eq!(controls(store, key), expected, "{key}");
+            assert_eq!(controls(store, key), *expected, "{key}");
         }
         check_bytes(store);
     };
     let all = |change: &dyn Fn(&str) -> Result<(), StoreError>| {
         OF_EACH_KIND.iter().for_each(|key| change(key).unwrap());
     };
-    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::ALL_READ));
-    let mut expected = ObjectControls { acl: AclGrants::ALL_READ, ..NONE };
-    check(&rebuilt(&fs), expected);
+    let named = || vec![grant_to("bob", 15), grant_to("eve", 1)];
+    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::ALL_READ, named()));
+    let users = NamedUsers::of(None, named());
+    let mut expected = ObjectControls { acl: AclGrants::ALL_READ, users, ..NONE };
+    check(&store, &expected);
+    check(&rebuilt(&fs), &expected);
     all(&|key| retain(&store, key, 1));
     all(&|key| hold_legally(&store, key, true));
     all(&|key| retain(&store, key, 2));
     (expected.retention, expected.legal_hold) = (until(2), Some(true));
-    check(&rebuilt(&fs), expected);
-    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::NONE));
+    check(&rebuilt(&fs), &expected);
+    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::NONE, Vec::new()));
     all(&|key| hold_legally(&store, key, false));
-    (expected.acl, expected.legal_hold) = (AclGrants::NONE, Some(false));
-    check(&store, expected);
-    check(&rebuilt(&fs), expected);
+    expected = ObjectControls { acl: AclGrants::NONE, users: None, legal_hold: Some(false), ..expected };
+    check(&store, &expected);
+    check(&rebuilt(&fs), &expected);
     let extents = 4 * 64;
     assert_eq!(store.health().live_bytes, live + extents, "those of earlier changes are dead");
     drop(store);
     let store = open(&fs);
-    check(&store, expected);
+    check(&store, &expected);
     store.close();
     drop(store);
-    check(&open(&fs), expected);
-    check(&open(&fs.crash(CrashPolicy::DropAll)), expected);
+    check(&open(&fs), &expected);
+    check(&open(&fs.crash(CrashPolicy::DropAll)), &expected);
 }
 
 #[test]
@@ -270,10 +312,10 @@ fn locks_at_work(store: &Store, acknowledged: &mut Vec<ObjectControls>) -> Resul
     acknowledged.push(NONE);
     let held = ObjectControls { legal_hold: Some(true), ..NONE };
     hold_legally(store, "k", true)?;
-    acknowledged.push(held);
+    acknowledged.push(held.clone());
     for days in 1..4 {
         retain(store, "k", days)?;
-        acknowledged.push(ObjectControls { retention: until(days), ..held });
+        acknowledged.push(ObjectControls { retention: until(days), ..held.clone() });
         put(store, "b", "other", &bytes(days, 9_000))?;
         reclaim_all(store)?;
     }
@@ -302,21 +344,21 @@ fn an_acknowledged_lock_survives_a_crash_at_every_operation_and_the_loss_of_the_
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)] {
             let crashed = fs.crash(policy);
             let found = controls(&open_with(&crashed, options).unwrap(), "k");
-            assert!(found == *last || is_next(*last, found), "stopped at {stop}, {policy:?}: {found:?}");
+            assert!(found == *last || is_next(last, &found), "stopped at {stop}, {policy:?}: {found:?}");
             // A put of the other object that was never answered may be lost.
             let copy = segments_of(&crashed);
             let lost = rebuild_log(&copy).lost;
             assert!(lost.iter().all(|lost| lost.owner.key == "other"), "{lost:?}");
             let found = controls(&open(&copy), "k");
-            assert!(found == *last || is_next(*last, found), "rebuilt at {stop}, {policy:?}: {found:?}");
+            assert!(found == *last || is_next(last, &found), "rebuilt at {stop}, {policy:?}: {found:?}");
         }
     }
 }
 
 /// Whether a change that was under way leads from one to the other.
-fn is_next(acknowledged: ObjectControls, found: ObjectControls) -> bool {
+fn is_next(acknowledged: &ObjectControls, found: &ObjectControls) -> bool {
     let days =
-        |controls: ObjectControls| controls.retention.map_or(0, |it| it.until.as_millis() / 86_400_000);
+        |controls: &ObjectControls| controls.retention.map_or(0, |it| it.until.as_millis() / 86_400_000);
     let extended = found.retention.is_some() && days(found) >= days(acknowledged);
     let held = found.legal_hold != acknowledged.legal_hold && found.retention == acknowledged.retention;
     held || (extended && found.legal_hold == acknowledged.legal_hold)

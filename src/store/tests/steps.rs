@@ -79,7 +79,7 @@ impl Step {
             }
             Self::Publish(bucket, key) => {
                 let version = store.find(bucket, key, Selector::Current)?.version;
-                store.set_acl(bucket, key, version, AclGrants::ALL_READ)
+                store.set_acl(bucket, key, version, AclGrants::ALL_READ, Vec::new())
             }
             Self::Retain(bucket, key, until) => {
                 let version = store.find(bucket, key, Selector::Current)?.version;

@@ -66,7 +66,7 @@ impl Planner<'_> {
         if !self.has_controls() {
             return None;
         }
-        let updated = self.updated.get(&version).map(|updated| updated.record.controls);
+        let updated = self.updated.get(&version).map(|updated| updated.record.controls.clone());
         updated.or_else(|| self.index.version_outline(bucket, key, version).map(|record| record.controls))
     }
 }

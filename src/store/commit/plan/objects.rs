@@ -199,7 +199,7 @@ impl Planner<'_> {
         }
         let stamp = self.ids.next();
         record.controls_stamp = Some(stamp);
-        let purpose = ExtentPurpose::Controls(record.id, record.controls);
+        let purpose = ExtentPurpose::Controls(record.id, record.controls.clone());
         self.pack(bucket, &key, stamp, &PackedContent::default(), purpose);
         let controls = Some(self.plan.packed.len() - 1);
         self.updated.insert(record.id, UpdatedVersion { record: record.clone(), controls });

@@ -57,8 +57,12 @@ impl Run {
             1 => ObjectControls {
                 acl: if draw.one_in(2) { AclGrants::NONE } else { AclGrants::AUTHENTICATED_READ },
                 retention: Some(Retention { mode, until }),
-                legal_hold: None,
+                ..ObjectControls::default()
             },
+            2 => {
+                let owner = ObjectOwner { name: "writer".to_owned(), since: until };
+                ObjectControls { users: NamedUsers::of(Some(owner), Vec::new()), ..ObjectControls::default() }
+            }
             _ => ObjectControls::default(),
         }
     }
@@ -292,17 +296,23 @@ impl Run {
             return println!("there is no version");
         };
         let acl = AclGrants::from_bits(self.draw.below(4) as u8);
-        println!("acl of {bucket}/{key} {:?} {acl:?}", object.named());
+        let since = Timestamp::from_millis(self.draw.below(1 << 40));
+        let grant = |nth| UserGrant { name: format!("user-{nth}"), since, permissions: nth as u8 + 1 };
+        let users: Vec<_> = (0..self.draw.below(3)).map(grant).collect();
+        println!("acl of {bucket}/{key} {:?} {acl:?} {users:?}", object.named());
         let found = self.store().find(bucket, &key, object.selector()).expect("it is there");
         let before = found.version.controls_stamp;
         let version = self.as_once_known(found);
-        if self.written(self.store().set_acl(bucket, &key, version, acl), Ok(())).is_some() {
+        if self.written(self.store().set_acl(bucket, &key, version, acl, users.clone()), Ok(())).is_some() {
             let after = self.store().find(bucket, &key, object.selector()).expect("it is there").version;
             let object = self.object_mut(bucket, &key, &object);
-            object.record.controls.acl = acl;
+            let controls = &mut object.record.controls;
+            let owner = controls.users.take().and_then(|users| users.owner);
+            controls.acl = acl;
+            controls.users = NamedUsers::of(owner, users);
             // On a full disk only the log has learned it.
             if after.controls_stamp != before {
-                object.recorded_controls = object.record.controls;
+                object.recorded_controls = object.record.controls.clone();
             }
         }
     }

@@ -68,7 +68,7 @@ impl Run {
         for (key, object) in objects() {
             let found = store.find(name, key, object.selector()).expect("it is there").version;
             let tags = object.first_tags.clone();
-            let controls = object.recorded_controls;
+            let controls = object.recorded_controls.clone();
             let storage_class = object.first_class;
             let expected = VersionRecord { tags, controls, storage_class, ..object.record.clone() };
             assert_eq!(

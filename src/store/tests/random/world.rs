@@ -74,7 +74,7 @@ impl Object {
         Self {
             first_tags: record.tags.clone(),
             first_class: record.storage_class,
-            recorded_controls: record.controls,
+            recorded_controls: record.controls.clone(),
             record,
             bytes: Arc::new(bytes),
         }
