@@ -25,8 +25,9 @@ pub const CORS_REQUEST_HEADERS_MAX: usize = 100;
 
 /// Buckets of an owner without another limit.
 pub const BUCKETS_MAX_DEFAULT: u64 = 1000;
-/// Stamps are below this: one that is not was never given (data-format.md, "stamp").
-pub const STAMPS_END: u64 = 1 << 63;
+/// Stamps, sequences, epochs and other numbers that count on are below this: one that is not was
+/// never given, and leaves no number for what comes after it (data-format.md, "stamp").
+pub const COUNTERS_END: u64 = 1 << 63;
 
 /// Longest object key (S3 user guide, "Naming Amazon S3 objects").
 pub const KEY_LEN_MAX_BYTES: usize = 1024;

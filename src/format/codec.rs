@@ -3,6 +3,7 @@
 
 use thiserror::Error;
 
+use crate::base::limits::COUNTERS_END;
 use crate::format::EncryptionKeyId;
 
 /// The reason why bytes cannot be decoded.
@@ -209,6 +210,17 @@ impl<'a> ByteDecoder<'a> {
         }
     }
 
+    /// A varint that counts on.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] of `name` from [`COUNTERS_END`] on.
+    pub fn counter(&mut self, name: &'static str) -> Decoded<u64> {
+        match self.varint()? {
+            number if number < COUNTERS_END => Ok(number),
+            _ => Err(DecodeError::Value(name)),
+        }
+    }
+
     /// The slow path of varints over one byte: those that end within the next eight bytes at once.
     fn long_varint(&mut self) -> Decoded<u64> {
         let Some((eight, _)) = self.0.split_first_chunk() else {
@@ -298,6 +310,16 @@ mod tests {
         bytes[9] = 2;
         assert_eq!(ByteDecoder::new(&bytes).varint(), Err(DecodeError::Varint));
         assert_eq!(ByteDecoder::new(&[0x80; 11]).varint(), Err(DecodeError::Varint));
+    }
+
+    #[test]
+    fn a_counter_that_leaves_no_number_is_refused() {
+        let mut bytes = Vec::new();
+        bytes.put_varint(COUNTERS_END - 1);
+        bytes.put_varint(COUNTERS_END);
+        let mut decoder = ByteDecoder::new(&bytes);
+        assert_eq!(decoder.counter("a sequence"), Ok(COUNTERS_END - 1));
+        assert_eq!(decoder.counter("a sequence"), Err(DecodeError::Value("a sequence")));
     }
 
     #[test]

@@ -586,7 +586,7 @@ fn decode_bucket(from: &mut ByteDecoder<'_>) -> Decoded<BucketRecord> {
 
 fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
     Ok(CheckpointEnd {
-        through: from.varint()?,
+        through: from.counter("a sequence")?,
         last_stamp: from.varint()?,
         buckets: from.varint()?,
         versions: from.varint()?,

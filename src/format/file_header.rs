@@ -128,7 +128,7 @@ impl FileHeader {
             return Err(DecodeError::Value("the header length"));
         }
         let features = Features::from_bits(CRITICAL.u64(page)).map_err(DecodeError::Features)?;
-        Ok(Self { features, ..guessed })
+        Ok(Self { features, number: NUMBER.counter(page)?, ..guessed })
     }
 
     /// The probable content of a damaged header, none of it certain. `None` when the kind is

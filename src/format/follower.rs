@@ -198,7 +198,7 @@ pub(super) fn decode_state(from: &mut ByteDecoder<'_>) -> Decoded<Option<Followe
         IN_SNAPSHOT => true,
         _ => return Err(DecodeError::Unknown("a state of a follower")),
     };
-    let position = LogPosition { sequence: from.varint()?, crc: from.u32()? };
+    let position = LogPosition { sequence: from.counter("a sequence")?, crc: from.u32()? };
     let mut snapshot = None;
     if is_in_snapshot {
         snapshot = Some(SnapshotCursor { bucket: from.varint()?, key: from.bytes()?.to_vec() });

@@ -177,7 +177,7 @@ impl UncheckedGroup {
         };
         let header = GroupHeader {
             kind,
-            sequence: SEQUENCE.u64(bytes),
+            sequence: SEQUENCE.counter(bytes)?,
             stable: STABLE.u64(bytes),
             file_len: FILE_LEN.u64(bytes),
             time: Timestamp::from_millis(TIME.u64(bytes)),
@@ -249,6 +249,7 @@ impl UncheckedGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::limits::COUNTERS_END;
 
     const STORE: StoreId = StoreId([3; 16]);
 
@@ -295,6 +296,13 @@ mod tests {
             bad[at] ^= 0x10;
             assert!(decode(&bad).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn no_group_follows_a_sequence_that_leaves_none() {
+        let last = GroupHeader { sequence: COUNTERS_END, ..header() };
+        let (bytes, _) = last.encode_group(&STORE, 0, b"");
+        assert_eq!(decode(&bytes), Err(DecodeError::Value("sequence")));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Fields of fixed structures. Each structure lists its fields in a `LAYOUT`. A test compares them
 //! with the tables of data-format.md.
 
+use super::codec::{DecodeError, Decoded};
+use crate::base::limits::COUNTERS_END;
+
 /// A field of a fixed structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
@@ -13,6 +16,17 @@ pub struct Field {
 }
 
 impl Field {
+    /// Reads a number that counts on from a field of 8 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] from [`COUNTERS_END`] on.
+    pub fn counter(&self, structure: &[u8]) -> Decoded<u64> {
+        match self.u64(structure) {
+            number if number < COUNTERS_END => Ok(number),
+            _ => Err(DecodeError::Value(self.name)),
+        }
+    }
+
     /// The field `name` of `size` bytes at `offset`.
     pub const fn new(offset: usize, size: usize, name: &'static str) -> Self {
         Self { offset, size, name }
@@ -46,5 +60,24 @@ impl Field {
     /// Reads a field of 8 bytes.
     pub fn u64(&self, structure: &[u8]) -> u64 {
         u64::from_le_bytes(self.of(structure).try_into().expect("a u64 field has 8 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_leaves_a_number_for_what_comes_after_it() {
+        let field = Field::new(4, 8, "sequence");
+        let mut structure = [0; 16];
+        for number in [0, 1, COUNTERS_END - 1] {
+            field.put_u64(&mut structure, number);
+            assert_eq!(field.counter(&structure), Ok(number));
+        }
+        for number in [COUNTERS_END, u64::MAX] {
+            field.put_u64(&mut structure, number);
+            assert_eq!(field.counter(&structure), Err(DecodeError::Value("sequence")));
+        }
     }
 }

@@ -132,7 +132,7 @@ impl MirrorNote {
                 bucket: name.string()?.to_owned(),
                 target_key: name.string()?.to_owned(),
             }),
-            COMPLETE_AFTER => Self::CompleteAfter(told.varint()?),
+            COMPLETE_AFTER => Self::CompleteAfter(told.counter("a sequence")?),
             PARTIAL => Self::Partial(name.varint()?),
             _ => return Err(DecodeError::Unknown("a note of a mirror")),
         };

@@ -1,5 +1,6 @@
 //! Names of files (data-format.md, section 2).
 
+use crate::base::limits::COUNTERS_END;
 use crate::format::FileKind;
 
 /// The lock file of the process that uses the directory.
@@ -88,11 +89,13 @@ pub fn unfinished(path: &str) -> String {
     format!("{path}{UNFINISHED}")
 }
 
-/// The number in a file name of that kind; `None` for other names.
+/// The number in a file name of that kind; `None` for other names, as is one whose number leaves
+/// none for the file after it.
 pub fn number_of(kind: FileKind, name: &str) -> Option<u64> {
     let digits = name.strip_suffix(kind.suffix())?;
     let plain = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    if plain { u64::from_str_radix(digits, 16).ok() } else { None }
+    let number = if plain { u64::from_str_radix(digits, 16).ok() } else { None };
+    number.filter(|number| *number < COUNTERS_END)
 }
 
 #[cfg(test)]
@@ -110,7 +113,13 @@ mod tests {
 
     #[test]
     fn other_names_have_none() {
-        for name in ["1f.segment", "000000000000001F.segment", "000000000000001f.segment.new", "users.toml"] {
+        for name in [
+            "1f.segment",
+            "000000000000001F.segment",
+            "000000000000001f.segment.new",
+            "users.toml",
+            "8000000000000000.segment",
+        ] {
             assert_eq!(number_of(FileKind::Segment, name), None, "{name}");
         }
     }

@@ -159,11 +159,11 @@ impl ParcelHead {
             return Err(DecodeError::Crc("header"));
         }
         Ok(Self {
-            epoch: EPOCH.u64(header),
-            counter: COUNTER.u64(header),
+            epoch: EPOCH.counter(header)?,
+            counter: COUNTER.counter(header)?,
             features: Features::from_bits(FEATURES.u64(header)).map_err(DecodeError::Features)?,
-            before: LogPosition { sequence: BEFORE.u64(header), crc: BEFORE_CRC.u32(header) },
-            end: LogPosition { sequence: LAST.u64(header), crc: LAST_CRC.u32(header) },
+            before: LogPosition { sequence: BEFORE.counter(header)?, crc: BEFORE_CRC.u32(header) },
+            end: LogPosition { sequence: LAST.counter(header)?, crc: LAST_CRC.u32(header) },
             time: Timestamp::from_millis(TIME.u64(header)),
         })
     }
@@ -293,6 +293,7 @@ impl Parcel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::limits::COUNTERS_END;
 
     const ID: StoreId = StoreId([3; 16]);
 
@@ -350,6 +351,9 @@ mod tests {
         assert!(lie(&|bytes| GROUPS_LEN.put_u32(bytes, u32::MAX)));
         assert!(lie(&|bytes| VERSION.put_u32(bytes, 2)));
         assert!(lie(&|bytes| FEATURES.put_u64(bytes, u64::MAX)));
+        for counter in [EPOCH, COUNTER, BEFORE, LAST] {
+            assert!(lie(&|bytes| counter.put_u64(bytes, COUNTERS_END)), "{}", counter.name);
+        }
         let mut long = example();
         long.pieces[0].length = u64::MAX;
         assert!(Parcel::decode(&ID, &long.encode(&ID)).is_err());

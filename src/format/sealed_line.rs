@@ -1,6 +1,7 @@
 //! Objects of a remote that are one line of text with a CRC (data-format.md, sections 16 and 17).
 
 use crate::base::digest::to_hex;
+use crate::base::limits::COUNTERS_END;
 use crate::format::{DecodeError, Decoded, EncryptedBlockHead, StoreId};
 
 /// The longest line, in bytes.
@@ -82,7 +83,10 @@ pub(super) fn decode_version<'l, const N: usize>(
     if pairs.len() == N { Ok((store, values)) } else { Err(DecodeError::Long) }
 }
 
-/// The number that a word of a line is.
+/// The number that a word of a line is. All count on, or are times: none reaches [`COUNTERS_END`].
 pub(super) fn number(word: &str, name: &'static str) -> Decoded<u64> {
-    word.parse().map_err(|_| DecodeError::Value(name))
+    match word.parse() {
+        Ok(number) if number < COUNTERS_END => Ok(number),
+        _ => Err(DecodeError::Value(name)),
+    }
 }

@@ -40,7 +40,7 @@ pub use usage::{ContentTotal, OWNER_BYTES, OwnerUsage, Usage};
 pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
-use crate::base::limits::STAMPS_END;
+use crate::base::limits::COUNTERS_END;
 use crate::format::{
     BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, FollowerState, PartRecord,
     RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
@@ -205,7 +205,7 @@ impl Index {
     /// Whether stamps are left above those that were given. They rise with the microseconds since 1970,
     /// so that only damage uses them up.
     pub fn has_stamps_left(&self) -> bool {
-        self.last_stamp < STAMPS_END
+        self.last_stamp < COUNTERS_END
     }
 
     /// Records that stamps up to `stamp` have been given, also to deleted versions and buckets.

@@ -9,6 +9,7 @@ use super::error::ShipError;
 use super::object::{get, line, missing, rest_of_object, start_of_object};
 use super::request::PATIENCE;
 use crate::base::Timestamp;
+use crate::base::limits::COUNTERS_END;
 use crate::format::{
     Claim, Cut, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece, Root,
     StoreId,
@@ -487,7 +488,7 @@ fn at_once<T: Sync, A: Send>(asked: &[T], ask: &(dyn Fn(&T) -> A + Sync)) -> Vec
 
 /// The number after the prefix in a name.
 fn hexadecimal(name: &str, prefix: &str) -> Option<u64> {
-    u64::from_str_radix(name.strip_prefix(prefix)?, 16).ok()
+    counter_of(name.strip_prefix(prefix)?)
 }
 
 /// The cut of the newest epoch.
@@ -500,7 +501,7 @@ pub(crate) fn newest_epoch(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
 pub(crate) fn kind_and_epoch(name: &str) -> Option<(&str, u64)> {
     let (kind, rest) = name.split_once('/')?;
     let (epoch, _) = rest.split_once('/')?;
-    Some((kind, u64::from_str_radix(epoch, 16).ok()?))
+    Some((kind, counter_of(epoch)?))
 }
 
 /// The epoch and the counter in the name of a parcel or of its data object.
@@ -508,5 +509,10 @@ pub(crate) fn parcel_of(name: &str) -> Option<(u64, u64)> {
     let ("log", epoch) = kind_and_epoch(name)? else { return None };
     let (_, counter) = name.rsplit_once('/')?;
     let counter = counter.split('-').next()?;
-    Some((epoch, u64::from_str_radix(counter, 16).ok()?))
+    Some((epoch, counter_of(counter)?))
+}
+
+/// A number of a name, unless it leaves none for what comes after it.
+fn counter_of(digits: &str) -> Option<u64> {
+    u64::from_str_radix(digits, 16).ok().filter(|number| *number < COUNTERS_END)
 }
