@@ -39,7 +39,24 @@ struct BrowserSession {
     begun: Instant,
     last_used: Instant,
     /// What the next page tells.
-    told: Option<String>,
+    told: Option<Told>,
+}
+
+/// The outcome of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) text: String,
+    /// The deletion that one button takes back.
+    pub(super) undo: Option<UndoneDeletion>,
+}
+
+/// Objects that were deleted from a folder of a bucket with versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UndoneDeletion {
+    pub(super) bucket: String,
+    /// The values of the fields of the folder and of the keys: percent-encoded.
+    pub(super) at: String,
+    pub(super) keys: Vec<String>,
 }
 
 impl BrowserSession {
@@ -77,14 +94,14 @@ impl Sessions {
 
     /// Lets the next page of a session tell something: the outcome of a change, after the redirect
     /// that follows it.
-    pub(super) fn tell(&self, id: &SessionId, text: String) {
+    pub(super) fn tell(&self, id: &SessionId, told: Told) {
         if let Some(session) = self.open().get_mut(id) {
-            session.told = Some(text);
+            session.told = Some(told);
         }
     }
 
     /// The text that this page of a session tells, and no further one.
-    pub(super) fn take_told(&self, id: &SessionId) -> Option<String> {
+    pub(super) fn take_told(&self, id: &SessionId) -> Option<Told> {
         self.open().get_mut(id)?.told.take()
     }
 
@@ -199,12 +216,13 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         let own = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
         let other = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
-        sessions.tell(&own, "12 deleted".to_owned());
+        let told = Told { text: "12 deleted".to_owned(), undo: None };
+        sessions.tell(&own, told.clone());
         assert_eq!(sessions.take_told(&other), None);
-        assert_eq!(sessions.take_told(&own).as_deref(), Some("12 deleted"));
+        assert_eq!(sessions.take_told(&own).as_ref(), Some(&told));
         assert_eq!(sessions.take_told(&own), None);
         sessions.end(&own);
-        sessions.tell(&own, "nobody hears it".to_owned());
+        sessions.tell(&own, told);
         assert_eq!(sessions.take_told(&own), None);
     }
 

@@ -5,10 +5,15 @@ use askama::Template;
 use super::super::form::EnteredFields;
 use super::super::objects::ChangedObject;
 use super::super::s3_client::Refusal;
+use super::super::sessions::UndoneDeletion;
 use super::selected::{ChangeStep, ChangeWords, ChangedSelection, SelectedList};
 use super::{Page, View, html, see_other};
-use crate::s3::Response;
+use crate::s3::{Response, uri};
 
+/// Objects of a deletion that one button takes back, and the bytes of their keys: the session holds
+/// them until the next page.
+const UNDONE_MAX: usize = 100;
+const UNDONE_MAX_BYTES: usize = 16 << 10;
 /// Objects that one request deletes.
 const DELETED_MAX: usize = 1_000;
 
@@ -60,9 +65,31 @@ fn delete(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, R
     let mut step = ChangeStep::read(view, bucket, &selected.selection, DELETED_MAX)?;
     let deletions = with_conditions_that_count(view, bucket, std::mem::take(&mut step.objects))?;
     let refused = view.s3().delete(bucket, &deletions)?;
+    let begins = step.done == 0;
     step.done = step.done.saturating_add(deletions.len() - refused.len().min(deletions.len()));
     step.left.extend(refused);
+    if begins && step.is_whole() {
+        step.undo = undo(view, &selected, &deletions);
+    }
     Ok(step.end(view, bucket, selected.back, WORDS))
+}
+
+/// The way to take a deletion back: in a bucket with versions, for current objects.
+fn undo(
+    view: &View<'_>,
+    selected: &ChangedSelection<'_>,
+    deletions: &[ChangedObject],
+) -> Option<UndoneDeletion> {
+    let bytes: usize = deletions.iter().map(|deletion| deletion.key.len()).sum();
+    let is_small = deletions.len() <= UNDONE_MAX && bytes <= UNDONE_MAX_BYTES;
+    let is_current = deletions.iter().all(|deletion| deletion.version.is_none());
+    let versions = super::settings::versioning(view, selected.bucket);
+    let can_come_back = is_small && is_current && versions.as_deref() == Some("Enabled");
+    can_come_back.then(|| UndoneDeletion {
+        bucket: selected.bucket.to_owned(),
+        at: uri::encode_query(&selected.at),
+        keys: deletions.iter().map(|deletion| uri::encode_query(&deletion.key)).collect(),
+    })
 }
 
 /// The deletions without the conditions on objects that the user may not read: S3 refuses those.

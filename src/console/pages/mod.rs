@@ -29,6 +29,7 @@ use super::form::{self, EnteredFields};
 use super::guard;
 use super::notification_rules;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
+use super::sessions::Told;
 use super::{Console, Visitor};
 use crate::auth::Action;
 use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
@@ -50,7 +51,7 @@ pub(super) struct Page {
     /// The entry of the navigation to which this page belongs; empty for none.
     section: &'static str,
     /// The outcome of the change that led here.
-    told: Option<String>,
+    told: Option<Told>,
     /// Why the form that was sent is shown again.
     refusal: Option<Refusal>,
 }
@@ -109,7 +110,12 @@ impl<'a> View<'a> {
 
     /// Lets the page to which a change leads tell its outcome.
     fn tell(&self, outcome: impl Into<String>) {
-        self.console.sessions.tell(&self.visitor.session, outcome.into());
+        self.tell_outcome(Told { text: outcome.into(), undo: None });
+    }
+
+    /// Likewise, with a way to take the change back.
+    fn tell_outcome(&self, told: Told) {
+        self.console.sessions.tell(&self.visitor.session, told);
     }
 
     /// What was entered in the form that has these hidden fields, if it was refused.

@@ -17,13 +17,22 @@ const RESTORED_MAX: usize = 1_000;
 const WORDS: ChangeWords =
     ChangeWords { page: "restore", title: "Restore", subject: "The restoration", participle: "restored" };
 
-/// The fields `whole` have the keys, percent-encoded.
+/// The fields `whole` have the keys, percent-encoded. `back` names the page that the restoration
+/// leads to: that of the first object, or the folder `at`; the deleted objects unless it is
+/// given.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
     let prefix = Some(&*at).filter(|at| !at.is_empty());
-    let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix), ("deleted", Some("1"))]);
     let keys = form::all(&view.params, "whole").map(decoded).collect::<Result<BTreeSet<_>, _>>()?;
+    let folder = [("name", Some(bucket)), ("prefix", prefix)];
+    let back = match (view.given("back"), keys.first()) {
+        (Some("object"), Some(key)) => {
+            view.link("object", &[("bucket", Some(bucket)), ("key", Some(key.as_str()))])
+        }
+        (Some("folder"), _) => view.link("bucket", &folder),
+        _ => view.link("bucket", &[folder[0], folder[1], ("deleted", Some("1"))]),
+    };
     if keys.is_empty() {
         return Ok(see_other(&back));
     }

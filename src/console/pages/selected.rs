@@ -8,6 +8,7 @@ use super::super::objects::{ChangedObject, LeftObject};
 use super::super::s3_client::Refusal;
 use super::super::selected_object::SelectedObject;
 use super::super::selection::{Selection, SelectionPlace};
+use super::super::sessions::{Told, UndoneDeletion};
 use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
@@ -138,6 +139,8 @@ pub(super) struct ChangeStep {
     seen: Timestamp,
     /// The value of the field for the next step.
     after: Option<String>,
+    /// The way to take the change back, where it was made as a whole.
+    pub(super) undo: Option<UndoneDeletion>,
 }
 
 /// The fields of a step; the next one has all others, too.
@@ -177,6 +180,7 @@ impl ChangeStep {
             done: view.given("done").and_then(|count| count.parse().ok()).unwrap_or(0),
             seen,
             after: listed.next.as_ref().map(SelectionPlace::field),
+            undo: None,
         };
         for SelectedObject { key, version, etag } in listed.named {
             // A version does not change.
@@ -194,9 +198,14 @@ impl ChangeStep {
         Ok(step)
     }
 
+    /// Whether no step comes after this one, and no object is left as it is.
+    pub(super) fn is_whole(&self) -> bool {
+        self.left.is_empty() && self.after.is_none()
+    }
+
     /// A change that was made in one step.
     pub(super) fn made(view: &View<'_>, done: usize, left: Vec<LeftObject>) -> Self {
-        Self { objects: Vec::new(), left, done, seen: view.console.clock.now(), after: None }
+        Self { objects: Vec::new(), left, done, seen: view.console.clock.now(), after: None, undo: None }
     }
 
     /// Changes each object of the step by itself.
@@ -213,7 +222,8 @@ impl ChangeStep {
     pub(super) fn end(self, view: &View<'_>, bucket: &str, back: String, words: ChangeWords) -> Response {
         if self.left.is_empty() && self.after.is_none() {
             let objects = if self.done == 1 { "object" } else { "objects" };
-            view.tell(format!("{} {objects} {}", self.done, words.participle));
+            let text = format!("{} {objects} {}", self.done, words.participle);
+            view.tell_outcome(Told { text, undo: self.undo });
             return see_other(&back);
         }
         let page = StepPage {
