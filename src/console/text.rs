@@ -33,6 +33,11 @@ pub(super) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
+/// The address of an object in the form of S3's tools.
+pub(super) fn s3_path(bucket: &str, key: &str) -> String {
+    format!("s3://{bucket}/{key}")
+}
+
 /// The kind of a file by the end of its name, as the icon that stands for it.
 pub(super) fn icon_of(name: &str) -> &'static str {
     let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();

@@ -58,6 +58,23 @@ document.addEventListener("submit", (event) => {
 addEventListener("popstate", () => {
   if (isAnswer || withoutHash(location.href) !== shown) show(location.href, null, false);
 });
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copies]");
+  if (button !== null) copy(button);
+});
+// The keys of the pages: "/" looks for something, arrows lead to the objects beside the shown one.
+document.addEventListener("keydown", (event) => {
+  const isEntry = event.target.closest("input, textarea, select, summary, audio, video, [tabindex='0']") !== null;
+  if (isEntry || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    const field = document.querySelector("input[type=search]");
+    if (field === null) return;
+    event.preventDefault();
+    field.focus();
+  }
+  const beside = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  if (beside !== undefined) document.querySelector(`a[rel=${beside}][data-beside]`)?.click();
+});
 // Menus are closed by a click elsewhere, and by the key Escape.
 document.addEventListener("click", (event) => closeMenus(event.target.closest("details.menu")));
 document.addEventListener("keydown", (event) => {
@@ -142,6 +159,23 @@ function enhance() {
       input.value = "";
     });
   }
+}
+
+// Copies what a button has in store.
+async function copy(button) {
+  const text = button.dataset.copies;
+  // Over plain HTTP from another host there is no clipboard: the text is shown, selected.
+  if (navigator.clipboard === undefined) {
+    const field = document.createElement("input");
+    field.readOnly = true;
+    field.value = text;
+    field.setAttribute("aria-label", button.textContent);
+    button.replaceWith(field);
+    field.select();
+    return;
+  }
+  await navigator.clipboard.writeText(text);
+  button.lastChild.textContent = "Copied";
 }
 
 function addCopyButton(shown) {

@@ -6,8 +6,9 @@ use super::super::form::EnteredFields;
 use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
+use super::find::{self, Wanted};
 use super::walk::{Sought, StepLimits, WalkStep};
-use super::{Page, View, html};
+use super::{Page, View, html, pasted, see_other};
 use crate::console::address::ConsoleRoot;
 use crate::s3::{Operation, Response, uri};
 use crate::service::{KeyPlace, WalkedKey};
@@ -32,9 +33,9 @@ struct BucketPage<'a> {
     at: String,
     is_root: bool,
     search: &'a str,
-    /// The text that the names of the shown objects contain, here and below; empty for the objects
-    /// of the folder.
-    find: &'a str,
+    /// What the shown objects, here and below, were looked for by; nothing for the objects of the
+    /// folder.
+    find: Wanted<'a>,
     shows_versions: bool,
     /// The deleted objects here and below, where they are what is shown.
     deleted: Option<Vec<DeletedRow>>,
@@ -109,6 +110,9 @@ struct ObjectRow {
     name: String,
     link: String,
     content: String,
+    /// The addresses of the object for clients.
+    path: String,
+    url: String,
     icon: &'static str,
     has_thumbnail: bool,
     bytes: u64,
@@ -122,6 +126,9 @@ struct ObjectRow {
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
+    if let Some(page) = view.given("find").and_then(|text| pasted::page(view, text)) {
+        return Ok(see_other(&page));
+    }
     let bucket = view.required("name")?;
     let prefix = &*view.folder()?;
     let search = view.given("search").unwrap_or_default();
@@ -129,11 +136,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let sought = format!("{prefix}{search}");
     let folder = Folder { bucket, prefix: &sought, is_grouped: true };
     let shows_deleted = view.given("deleted").is_some();
-    let find = view.given("find").filter(|_| !shows_versions && !shows_deleted).unwrap_or_default();
-    let Listing { page: listing, deleted, order, next, is_part } = match (shows_deleted, find) {
+    let is_of_files = !shows_versions && !shows_deleted;
+    let find = if is_of_files { Wanted::read(view) } else { Wanted::default() };
+    let Listing { page: listing, deleted, order, next, is_part } = match (shows_deleted, find.is_nothing()) {
         (true, _) => Listing::deleted(view, bucket, prefix)?,
-        (false, "") => Listing::read(view, folder, shows_versions)?,
-        (false, find) => Listing::found(view, bucket, prefix, find)?,
+        (false, true) => Listing::read(view, folder, shows_versions)?,
+        (false, false) => Listing::found(view, bucket, prefix, find)?,
     };
     let place = Place { view, bucket, prefix, search, find };
     let mut crumbs = crumbs(&view.console.root, bucket, prefix);
@@ -249,10 +257,10 @@ impl Listing {
         Ok(Self::of_walk(step, |keys| (ListingPage::default(), Some(keys))))
     }
 
-    /// A step of the walk for names that contain a text, here and below.
-    fn found(view: &View<'_>, bucket: &str, prefix: &str, text: &str) -> Result<Self, Refusal> {
+    /// A step of the walk for what was asked for, here and below.
+    fn found(view: &View<'_>, bucket: &str, prefix: &str, wanted: Wanted<'_>) -> Result<Self, Refusal> {
         let place = KeyPlace { bucket, prefix, after: view.given("after") };
-        let step = WalkStep::read(view, place, Sought::Named(text), StepLimits::PAGE)?;
+        let step = WalkStep::read(view, place, Sought::Wanted(wanted), StepLimits::PAGE)?;
         Ok(Self::of_walk(step, |keys| {
             let objects = keys.into_iter().map(ObjectLine::from).collect();
             (ListingPage { objects, ..ListingPage::default() }, None)
@@ -302,7 +310,7 @@ struct Place<'a> {
     bucket: &'a str,
     prefix: &'a str,
     search: &'a str,
-    find: &'a str,
+    find: Wanted<'a>,
 }
 
 impl Place<'_> {
@@ -326,9 +334,7 @@ impl Place<'_> {
         if shows_deleted {
             link += "&deleted=1";
         }
-        if !self.find.is_empty() {
-            link += &format!("&find={}", uri::encode_query(self.find));
-        }
+        link += &self.find.params();
         if order == Order::Newest {
             link += "&sort=new";
         }
@@ -405,6 +411,8 @@ impl ObjectRows<'_> {
             key: uri::encode_query(&object.key),
             link: self.view.link("object", &[bucket, key, ("version", version)]),
             content: self.view.link("content", &[bucket, key, ("versionId", version)]),
+            path: text::s3_path(self.bucket, &object.key),
+            url: self.view.s3_url(self.bucket, &object.key),
             icon: text::icon_of(&name),
             has_thumbnail: self.may_read
                 && !object.is_marker

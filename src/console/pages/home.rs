@@ -6,7 +6,7 @@ use super::super::form::EnteredFields;
 use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
-use super::{Page, View, html, see_other};
+use super::{Page, View, html, pasted, see_other};
 use crate::auth::Action;
 use crate::s3::{Method, Response};
 use crate::service::Usage;
@@ -19,6 +19,8 @@ struct HomePage<'a> {
     buckets: Vec<BucketRow>,
     /// The address of the next page.
     next: Option<String>,
+    /// The text that the names of the shown buckets contain.
+    find: &'a str,
     /// Whether the user may make a bucket, at least with some names.
     may_create: bool,
     /// Why the buckets cannot be listed.
@@ -50,7 +52,11 @@ struct DiskSpace {
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let (lines, next, refusal) = match view.s3().buckets(view.given("after")) {
+    let find = view.given("find").unwrap_or_default().trim();
+    if let Some(page) = pasted::page(view, find) {
+        return Ok(see_other(&page));
+    }
+    let (lines, next, refusal) = match buckets(view, find) {
         Ok((buckets, next)) => (buckets, next, None),
         Err(refusal) if refusal.status == 403 => (Vec::new(), None, Some(refusal.message)),
         Err(refusal) => return Err(refusal),
@@ -61,12 +67,30 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         entered: view.entered(&[]),
         buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
-        next: next.map(|token| view.link("", &[("after", Some(&token))])),
+        next: next.map(|token| {
+            view.link("", &[("after", Some(&token)), ("find", Some(find).filter(|find| !find.is_empty()))])
+        }),
+        find,
         may_create: view.visitor.identity.may_create_some_bucket(),
         refusal,
         disk: disk(view),
     };
     Ok(html(200, &page.page, &page))
+}
+
+/// A page of buckets whose names contain `find`, and the token of the next one. One that looks for
+/// names is the first page of the listing with some.
+fn buckets(view: &View<'_>, find: &str) -> Result<(Vec<BucketLine>, Option<String>), Refusal> {
+    let find = find.to_lowercase();
+    let mut after = view.given("after").map(str::to_owned);
+    loop {
+        let (mut lines, next) = view.s3().buckets(after.as_deref())?;
+        lines.retain(|line| line.name.contains(&find));
+        if !lines.is_empty() || next.is_none() {
+            return Ok((lines, next));
+        }
+        after = next;
+    }
 }
 
 fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {

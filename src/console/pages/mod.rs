@@ -6,11 +6,13 @@ mod change;
 mod connect;
 mod delete;
 mod editor;
+mod find;
 mod home;
 mod moving;
 mod new_folder;
 mod object;
 mod outbound;
+mod pasted;
 mod restore;
 mod rewind;
 mod selected;
@@ -32,7 +34,7 @@ use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::sessions::Told;
 use super::{Console, Visitor};
 use crate::auth::Action;
-use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
+use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody, uri};
 
 /// The frame of a page.
 pub(super) struct Page {
@@ -190,6 +192,11 @@ impl<'a> View<'a> {
         target(Some(bucket), key).is_ok_and(|target| {
             self.console.service.may_do(&self.visitor.identity, self.request, target, operation)
         })
+    }
+
+    /// The URL of an object for clients.
+    fn s3_url(&self, bucket: &str, key: &str) -> String {
+        format!("{}/{bucket}/{}", self.s3_origin(), uri::encode_path(key))
     }
 
     /// Scheme, host and port of S3 requests.

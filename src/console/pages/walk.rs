@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::s3_client::Refusal;
 use super::View;
+use super::find::Wanted;
 use crate::service::{KeyPlace, WalkedKey};
 
 /// The limits of a step.
@@ -20,6 +21,8 @@ impl StepLimits {
     pub(super) const PAGE: Self = Self { time: Duration::from_millis(80), keys: 200 };
     /// The step of a page that shows a number beside its subject.
     pub(super) const GLANCE: Self = Self { time: Duration::from_millis(15), keys: 1_000 };
+    /// The way to one key that a page leads on to.
+    const NEIGHBOUR: Self = Self { time: Duration::from_millis(15), keys: 1 };
 }
 
 /// The keys for which a person looks.
@@ -27,8 +30,50 @@ impl StepLimits {
 pub(super) enum Sought<'a> {
     /// Those of deleted objects that can come back.
     Deleted,
-    /// Those of objects whose names below the folder contain a text, in upper or lower case.
-    Named(&'a str),
+    /// Those of objects that a form asks for.
+    Wanted(Wanted<'a>),
+    /// Those of the folder itself.
+    Here,
+}
+
+/// The objects before and after one in its folder.
+#[derive(Default)]
+pub(super) struct Neighbours {
+    pub(super) previous: Option<String>,
+    pub(super) next: Option<String>,
+}
+
+impl Neighbours {
+    /// The neighbours of the key `of`, as far as they are found in a short time: an index goes
+    /// forward alone, so the way to the previous one begins at the start of the folder.
+    pub(super) fn read(view: &View<'_>, bucket: &str, folder: &str, of: &str) -> Self {
+        let after = KeyPlace { bucket, prefix: folder, after: Some(of) };
+        let next = WalkStep::read(view, after, Sought::Here, StepLimits::NEIGHBOUR);
+        let next = next.ok().and_then(|step| step.keys.into_iter().next());
+        Self { previous: previous(view, bucket, folder, of), next: next.map(|next| next.key) }
+    }
+}
+
+fn previous(view: &View<'_>, bucket: &str, folder: &str, of: &str) -> Option<String> {
+    let clock = &*view.console.clock;
+    let begun = clock.instant();
+    let mut previous = None;
+    let mut after = None;
+    while clock.instant() - begun < StepLimits::NEIGHBOUR.time {
+        let part =
+            part(view, KeyPlace { bucket, prefix: folder, after: after.as_deref() }, Sought::Here).ok()?;
+        for walked in part.keys {
+            if walked.key.as_str() >= of {
+                return previous;
+            }
+            previous = Some(walked.key);
+        }
+        after = part.next.filter(|next| next.as_str() < of);
+        if after.is_none() {
+            return previous;
+        }
+    }
+    None
 }
 
 /// What one step has found.
@@ -78,13 +123,25 @@ fn part(
     let identity = &view.visitor.identity;
     let found = match sought {
         Sought::Deleted => service.deleted_keys(identity, view.request, place),
-        Sought::Named(text) => {
-            let text = text.to_lowercase();
-            service.sought_keys(identity, view.request, place, &|key| {
-                let name = key.strip_prefix(place.prefix).unwrap_or(key);
-                name.to_lowercase().contains(&text)
+        Sought::Wanted(wanted) => {
+            let text = wanted.name.to_lowercase();
+            let found = service.sought_keys(identity, view.request, place, &|key| {
+                name_below(place.prefix, key).to_lowercase().contains(&text)
+            });
+            let now = view.console.clock.now();
+            found.map(|mut found| {
+                found.keys.retain(|object| wanted.admits(object, now));
+                found
             })
         }
+        Sought::Here => service.sought_keys(identity, view.request, place, &|key| {
+            let name = name_below(place.prefix, key);
+            !name.is_empty() && !name.contains('/')
+        }),
     };
     found.map_err(|error| Refusal::of_error(&error))
+}
+
+fn name_below<'k>(prefix: &str, key: &'k str) -> &'k str {
+    key.strip_prefix(prefix).unwrap_or(key)
 }
