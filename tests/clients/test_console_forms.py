@@ -246,6 +246,9 @@ def fill_in_all(forms, server):
 
 def buckets_and_folders(forms, page, s3):
     forms.open("", "Buckets")
+    forms.send("find-bucket", "Find", **{"Find a bucket": "row"})
+    page.get_by_role("link", name="box", exact=True).wait_for(state="detached")
+    forms.open("", "Buckets")
     forms.send("create-bucket", "Create", Name="made")
     page.get_by_text("There is nothing here.").wait_for()
     forms.send("delete-bucket", "Delete the bucket made")
@@ -347,6 +350,14 @@ def deleted_objects(forms, page, s3):
     forms.send("restore-selection", "Restore", "Select f/two.txt")
     page.get_by_label("Select f/two.txt").wait_for(state="detached")
     assert s3.get_object(Bucket="trash", Key="f/two.txt")["Body"].read() == b"1"
+    forms.open("bucket?name=trash", "trash")
+    forms.send("selection", "Delete", "Select the folder f/")
+    forms.heading("Delete 2 objects")
+    forms.send("confirm-delete", "Delete")
+    forms.send("undo", "Undo")
+    page.get_by_text("2 objects restored").wait_for()
+    assert s3.get_object(Bucket="trash", Key="f/two.txt")["Body"].read() == b"1"
+    forms.open("bucket?name=trash&deleted=1", "trash")
     forms.send("delete-for-good", "Delete for good", "Select f/three.txt")
     forms.heading("Delete 2 objects")
     forms.send("confirm-delete", "Delete")
@@ -369,6 +380,16 @@ def an_object(forms, page, s3):
     assert s3.get_object_tagging(Bucket="box", Key="notes.txt")["TagSet"] == [dict(Key="a=b", Value="c")]
     forms.send("share", "Make a link")
     forms.heading("A link to notes.txt")
+    s3.put_object(Bucket="trash", Key="g/again.txt", Body=b"1")
+    s3.delete_object(Bucket="trash", Key="g/again.txt")
+    forms.open("object?bucket=trash&key=g/again.txt", "g/again.txt")
+    forms.send("restore-deleted", "Restore")
+    page.get_by_text("1 object restored").wait_for()
+    assert s3.get_object(Bucket="trash", Key="g/again.txt")["Body"].read() == b"1"
+    s3.delete_object(Bucket="trash", Key="g/again.txt")
+    forms.open("object?bucket=trash&key=g/again.txt", "g/again.txt")
+    forms.choose("delete-whole", "Delete for good …")
+    forms.heading("Delete 2 objects")
     forms.open("object?bucket=held&key=k", "k")
     forms.send("retention", "Lock this version", **{"Days from now on": "1"})
     page.get_by_text("(governance)").wait_for()

@@ -60,10 +60,13 @@ PAGES = {
     "folder-deleted": "bucket?name=holiday&prefix=2026%2F&deleted=1",
     "folder-deleted-none": "bucket?name=holiday&prefix=2025%2F&deleted=1",
     "found": "bucket?name=holiday&find=one",
+    "found-kind": "bucket?name=holiday&kind=image",
     "found-nothing": "bucket?name=holiday&find=submarine",
     "folder-empty": "bucket?name=empty",
     "file": "object?bucket=holiday&key=2026%2Flake-1.png",
     "file-text": "object?bucket=holiday&key=2026%2Fnotes.txt",
+    "file-without-preview": "object?bucket=holiday&key=2026%2Fall.zip",
+    "file-deleted": "object?bucket=holiday&key=2026%2Fthrown-away-01.txt",
     "settings": "settings?name=holiday",
     "state": "state",
     "users": "users",
@@ -95,6 +98,8 @@ def test_pages_are_kept_as_pictures(visit, shelf):
     look(page, "folder-selected")
     page.get_by_label("More actions for lake-0.png").click()
     look(page, "folder-menu")
+    page.get_by_title("Filters").click()
+    look(page, "folder-filters")
     page.goto(browser.root + PAGES["folder"])
     page.get_by_title("New folder").click()
     page.get_by_label("Name of the folder").fill("sketches")
@@ -167,10 +172,39 @@ def test_things_are_a_few_clicks_away(visit, shelf, s3, tmp_path):
     undelete.press(page.get_by_role("link", name="Deleted"))
     undelete.press(page.get_by_label("Restore renamed.txt"))
     page.get_by_text("1 object restored").wait_for()
+    undo = clicks()
+    undo.press(page.get_by_label("Delete renamed.txt"))
+    undo.press(page.get_by_role("button", name="Delete", exact=True))
+    undo.press(page.get_by_role("button", name="Undo"))
+    page.get_by_text("1 object restored").wait_for()
+    page.get_by_label("Delete renamed.txt").wait_for()
+    copied = clicks()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copied.press(page.get_by_label("More actions for renamed.txt"))
+    copied.press(page.get_by_role("button", name="Copy address"))
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == f"{browser.server.url}/{shelf}/2026/renamed.txt"
     counted = {name: done.count for name, done in [
-        ("upload", upload), ("download", download), ("share", share), ("rename", rename), ("delete", delete), ("new folder", new_folder), ("undelete", undelete)
+        ("upload", upload), ("download", download), ("share", share), ("rename", rename), ("delete", delete), ("new folder", new_folder), ("undelete", undelete),
+        ("undo", undo), ("copy address", copied),
     ]}
-    assert counted == {"upload": 1, "download": 1, "share": 2, "rename": 2, "delete": 2, "new folder": 1, "undelete": 2}
+    assert counted == {"upload": 1, "download": 1, "share": 2, "rename": 2, "delete": 2, "new folder": 1, "undelete": 2, "undo": 3, "copy address": 2}
+
+
+def test_keys_find_and_lead_to_the_object_beside(visit, shelf):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    for text in [f"s3://{shelf}/2026/lake-1.png", f"{browser.server.url}/{shelf}/2026/lake-1.png"]:
+        page.keyboard.press("/")
+        page.keyboard.type(text)
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="2026/lake-1.png", level=1).wait_for()
+        page.keyboard.press("ArrowRight")
+        page.get_by_role("heading", name="2026/lake-2.png", level=1).wait_for()
+        page.keyboard.press("ArrowLeft")
+        page.get_by_role("heading", name="2026/lake-1.png", level=1).wait_for()
+        page.goto(f"{browser.root}bucket?name={shelf}")
+        page.get_by_role("heading", name=shelf, level=1).wait_for()
 
 
 def test_a_copy_stays_and_a_folder_is_made_once(visit, s3, bucket):

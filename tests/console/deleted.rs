@@ -222,3 +222,155 @@ fn names_are_found_where_the_user_may_list() {
     assert_eq!(own.get("bucket?name=b&prefix=own%2F&find=mine").status, listed, "as the listing itself");
     assert_eq!((all, own.get("bucket?name=b&find=mine").status), (403, 403));
 }
+
+/// The fields of the form for a page, as its hidden fields have them.
+fn hidden_fields(page: &Answer, form: &str) -> Vec<(String, String)> {
+    let (_, rest) = page.text().split_once(&format!("data-form=\"{form}\"")).unwrap();
+    let form = rest.split("</form>").next().unwrap();
+    let mut fields = Vec::new();
+    for field in form.split("type=\"hidden\" name=\"").skip(1) {
+        let mut parts = field.split('"');
+        let name = parts.next().unwrap().to_owned();
+        fields.push((name, parts.nth(1).unwrap().to_owned()));
+    }
+    fields
+}
+
+fn send(browser: &mut Browser<'_>, page: &str, fields: &[(String, String)]) -> Answer {
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    browser.post(page, &fields)
+}
+
+/// Deletes the folder `f/` of a bucket, and returns the page after it.
+fn delete_folder(browser: &mut Browser<'_>, bucket: &str) -> Answer {
+    let question = browser.post("delete", &[("bucket", bucket), ("at", "f%2F"), ("folder", "f%2F")]);
+    let fields = hidden_fields(&question, "confirm-delete");
+    let answer = send(browser, "delete", &fields);
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    browser.get(answer.header("Location").unwrap())
+}
+
+#[test]
+fn a_deletion_is_undone_by_one_button() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["f/a \u{202e}b", "f/two", "f/deleted before"] {
+        browser.put("kept", key, &[], b"x");
+    }
+    delete(&mut browser, "f/deleted%20before");
+    let after = delete_folder(&mut browser, "kept");
+    assert!(after.text().contains("2 objects deleted"), "{}", after.text());
+    let undone = send(&mut browser, "restore", &hidden_fields(&after, "undo"));
+    let folder = "/-/console/bucket?name=kept&prefix=f%2F";
+    assert_eq!((undone.status, undone.header("Location")), (303, Some(folder)), "{}", undone.text());
+    let page = browser.get(folder);
+    assert!(page.text().contains("2 objects restored") && !page.text().contains(">Undo<"), "{}", page.text());
+    assert_eq!(rows(&page).iter().filter(|key| key.ends_with("before")).count(), 0);
+    assert_eq!(browser.get("content?bucket=kept&key=f%2Ftwo").text(), "x");
+}
+
+#[test]
+fn what_cannot_come_back_has_no_undo() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "f/one", &[], b"x");
+    let after = delete_folder(&mut browser, "b");
+    assert!(
+        after.text().contains("1 object deleted") && !after.text().contains(">Undo<"),
+        "{}",
+        after.text()
+    );
+    kept(&mut browser);
+    for n in 0..101 {
+        browser.put("kept", &format!("f/{n}"), &[], b"x");
+    }
+    let after = delete_folder(&mut browser, "kept");
+    assert!(after.text().contains("101 objects deleted") && !after.text().contains(">Undo<"));
+    assert!(after.text().contains("Deleted (101)"));
+}
+
+#[test]
+fn the_page_of_a_deleted_object_brings_it_back() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    browser.put("kept", "f/k", &[], b"x");
+    delete(&mut browser, "f/k");
+    let page = browser.get("object?bucket=kept&key=f%2Fk");
+    assert!(page.status == 200 && page.text().contains("Deleted on "), "{}", page.text());
+    let answer = send(&mut browser, "restore", &hidden_fields(&page, "restore-deleted"));
+    let object = "/-/console/object?bucket=kept&key=f%2Fk";
+    assert_eq!((answer.status, answer.header("Location")), (303, Some(object)), "{}", answer.text());
+    let page = browser.get(object);
+    assert!(page.text().contains("1 object restored") && !page.text().contains("Deleted on "));
+}
+
+#[test]
+fn found_objects_are_filtered_by_kind_and_size() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for (key, bytes) in [("a/big.png", (1 << 20) + 1), ("a/small.png", 1), ("big.mp4", (1 << 20) + 1)] {
+        browser.put("b", key, &[], &vec![0; bytes]);
+    }
+    assert_eq!(rows(&browser.get("bucket?name=b&kind=image")), ["a%2Fbig.png", "a%2Fsmall.png"]);
+    assert_eq!(rows(&browser.get("bucket?name=b&larger=1048576")), ["a%2Fbig.png", "big.mp4"]);
+    assert_eq!(rows(&browser.get("bucket?name=b&kind=image&larger=1048576&find=BIG")), ["a%2Fbig.png"]);
+    assert_eq!(rows(&browser.get("bucket?name=b&newer=1")).len(), 3);
+    site.server.clock.advance(std::time::Duration::from_secs(25 * 60 * 60));
+    let mut browser = site.signed_in("owner");
+    let none = browser.get("bucket?name=b&newer=1");
+    assert!(rows(&none).is_empty() && none.text().contains("No object here or below is like that"));
+}
+
+#[test]
+fn a_pasted_address_leads_to_its_page() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "photos/a b+c.png", &[], b"x");
+    let object = "/-/console/object?bucket=b&key=photos%2Fa%20b%2Bc.png";
+    let folder = "/-/console/bucket?name=b&prefix=photos%2F";
+    for (pasted, page) in [
+        ("s3%3A%2F%2Fb%2Fphotos%2Fa%20b%2Bc.png", object),
+        ("http%3A%2F%2F127.0.0.1%3A9000%2Fb%2Fphotos%2Fa%2520b%252Bc.png%3FX-Amz-Date%3D1", object),
+        ("%20s3%3A%2F%2Fb%2Fphotos%2F", folder),
+        ("s3%3A%2F%2Fb%2Fphotos", folder),
+        ("s3%3A%2F%2Fb", "/-/console/bucket?name=b"),
+        ("s3%3A%2F%2F%2Fevil.example", ""),
+    ] {
+        for form in ["?find=", "bucket?name=b&find="] {
+            let answer = browser.get(&format!("{form}{pasted}"));
+            assert_eq!(answer.header("Location").unwrap_or_default(), page, "{pasted}");
+        }
+    }
+    assert_eq!(browser.get("?find=http%3A%2F%2Fevil.example%2Fb%2Fk").status, 200);
+}
+
+#[test]
+fn buckets_are_found_by_a_part_of_their_names() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    let found = browser.get("?find=EP");
+    assert_eq!(found.links("/-/console/bucket?name="), ["/-/console/bucket?name=kept"]);
+    assert!(browser.get("?find=nowhere").text().contains("No bucket has a name"));
+}
+
+#[test]
+fn the_objects_beside_one_are_those_of_its_folder() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["f/a", "f/b", "f/b/deeper", "f/c", "g"] {
+        browser.put("b", key, &[], b"x");
+    }
+    let beside = |browser: &mut Browser<'_>, key: &str| {
+        let page = browser.get(&format!("object?bucket=b&key={key}"));
+        let links: Vec<_> = page.text().split("data-beside href=\"").skip(1).collect();
+        let keys = links.iter().map(|link| link.split('"').next().unwrap().rsplit("%2F").next().unwrap());
+        keys.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(beside(&mut browser, "f%2Fb"), ["a", "c"]);
+    assert_eq!(beside(&mut browser, "f%2Fa"), ["b"]);
+    assert_eq!(beside(&mut browser, "f%2Fc"), ["b"]);
+    assert!(beside(&mut browser, "g").is_empty());
+}

@@ -116,6 +116,10 @@ fn media_are_shown_in_the_page_and_long_texts_are_cut() {
     browser.put("b", "k", &[("content-type", "application/json")], "é".repeat(40_000).as_bytes());
     let page = browser.get("object?bucket=b&key=k");
     assert!(page.text().contains("Only the beginning is shown.") && page.body.len() < 80_000);
+    browser.put("b", "k", &[("content-type", "image/png")], &vec![0; (20 << 20) + 1]);
+    let page = browser.get("object?bucket=b&key=k");
+    assert!(page.text().contains("Show the preview") && !page.text().contains("<img"), "{}", page.text());
+    assert!(browser.get("object?bucket=b&key=k&preview=1").text().contains("<img class"));
     browser.put("b", "k", &[("content-type", "application/zip")], b"PK");
     assert!(!browser.get("object?bucket=b&key=k").text().contains("class=\"preview\""));
 }
@@ -746,6 +750,14 @@ fn a_shared_link_works_without_a_session_and_ends_with_the_key() {
     let mut browser = site.browser();
     browser.sign_in("AK-owner", "rotated-secret-key");
     assert_eq!(browser.post("share", &[("bucket", "kept"), ("key", "k"), ("expires", "604801")]).status, 400);
+    let past = [("bucket", "kept"), ("key", "a%20b.txt"), ("expires", "3600"), ("until", "2001-01-31")];
+    let refused = browser.post("share", &past);
+    assert!(refused.status == 400 && refused.text().contains("value=\"2001-01-31\""), "{}", refused.text());
+    let page = browser.get("object?bucket=kept&key=a%20b.txt");
+    let day = page.text().split("type=\"date\" name=\"until\" min=\"").nth(1).unwrap()[..10].to_owned();
+    let until = [("bucket", "kept"), ("key", "a%20b.txt"), ("expires", "3600"), ("until", &*day)];
+    let page = browser.post("share", &until);
+    assert!(page.text().contains(&format!("until the end of {day}")), "{}", page.text());
 }
 
 #[test]

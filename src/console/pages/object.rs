@@ -10,11 +10,14 @@ use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::selected_object::SelectedObject;
 use super::super::text;
-use super::{Page, View, html};
+use super::walk::Neighbours;
+use super::{Page, View, html, share};
 use crate::s3::{Method, Operation, Response, uri};
 
 /// Bytes of a text that are shown.
 const PREVIEW_BYTES: u64 = 64 * 1024;
+/// The largest image or document that is loaded before somebody asks for it.
+const LOADED_MAX_BYTES: u64 = 20 << 20;
 /// How long a link to share may last, in seconds and in words, and whether it does unless it is
 /// asked otherwise.
 const SHARED_FOR: [(&str, &str, bool); 3] =
@@ -51,6 +54,18 @@ struct ObjectPage<'a> {
     /// What the user may do to the locks; `None` in a bucket without them.
     locks: Option<LockForms>,
     head: Result<Properties, String>,
+    /// The time of the deletion, where the object is deleted and can come back.
+    deleted: Option<String>,
+    /// The pages of the objects before and after this one in its folder.
+    previous_link: Option<String>,
+    next_link: Option<String>,
+    icon: &'static str,
+    /// The addresses for clients.
+    path: String,
+    url: String,
+    /// The first and the last day on which a shared link can end.
+    first_day: String,
+    last_day: String,
     content: String,
     /// The address of the content for a frame.
     frame: String,
@@ -88,6 +103,8 @@ struct Properties {
 /// The content within the page.
 enum Preview {
     None,
+    /// A large one, with the page that loads it.
+    OnClick(String),
     Image,
     Audio,
     Video,
@@ -127,6 +144,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         Ok(head) => Ok(properties(view, bucket, key, version, head)?),
         Err(refusal) => Err(refusal.message),
     };
+    let Neighbours { previous, next: next_object } = match version {
+        None => Neighbours::read(view, bucket, folder_of(key).unwrap_or_default(), key),
+        Some(_) => Neighbours::default(),
+    };
+    let link = |key: &String| view.link("object", &[("bucket", Some(bucket)), ("key", Some(key))]);
+    let now = view.console.clock.now();
     let id = SelectedObject {
         key: key.to_owned(),
         version: version.map(str::to_owned),
@@ -153,7 +176,15 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         share_entered: if view.params.has("expires") { view.entered(&[]) } else { EnteredFields::default() },
         retention_entered: view.entered(RETENTION_FORM),
         locks: lock_forms(view, bucket, key),
+        deleted: head.is_err().then(|| deletion(&versions)).flatten(),
         head,
+        previous_link: previous.as_ref().map(link),
+        next_link: next_object.as_ref().map(link),
+        icon: text::icon_of(key),
+        path: text::s3_path(bucket, key),
+        url: view.s3_url(bucket, key),
+        first_day: share::day(now),
+        last_day: share::last_day(now),
         frame: format!("{content}&view=1"),
         content,
         preview,
@@ -173,6 +204,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         Preview::Pdf => guard::with_frames(response),
         _ => response,
     })
+}
+
+/// The time at which an object was deleted whose versions are there still.
+fn deletion(versions: &[VersionRow]) -> Option<String> {
+    let marker = versions.first().filter(|newest| newest.is_marker && newest.is_current)?;
+    versions.iter().any(|version| !version.is_marker).then(|| marker.modified.clone())
 }
 
 /// Whether a version is the current one, as far as the user may know.
@@ -244,6 +281,12 @@ fn preview(
 ) -> Result<Preview, Refusal> {
     let essence = head.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (kind, subtype) = essence.split_once('/').unwrap_or(("", ""));
+    let is_loaded_whole = kind == "image" || essence == "application/pdf";
+    if is_loaded_whole && head.size > LOADED_MAX_BYTES && view.given("preview").is_none() {
+        let params =
+            [("bucket", Some(bucket)), ("key", Some(key)), ("version", version), ("preview", Some("1"))];
+        return Ok(Preview::OnClick(view.link("object", &params)));
+    }
     Ok(match kind {
         "image" => Preview::Image,
         "audio" => Preview::Audio,
