@@ -40,7 +40,7 @@
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`offline`] | data directories and remotes for the tools: verify, backup, rebuild, audits | the storage column, keys |
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
-//! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
+//! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, s3, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`oidc`] | providers of identities: their keys, and tokens that they signed | base, client |
 //! | [`ops`] | S3 operations on the store | base, keys, xml, s3, auth, store |

@@ -23,7 +23,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("store", &["base", "crypto", "format", "fs", "log", "index", "remote"]),
     ("offline", &["base", "format", "fs", "keys", "log", "index", "remote", "store"]),
     // The simulated disk is for its tests alone.
-    ("mirror", &["base", "fs", "client", "transfer", "store"]),
+    ("mirror", &["base", "fs", "client", "s3", "transfer", "store"]),
     ("webhook", &["base", "client", "s3", "store"]),
     ("auth", &["base", "s3"]),
     ("oidc", &["base", "client"]),

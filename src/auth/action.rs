@@ -198,7 +198,7 @@ actions! {
     GetMetricsConfiguration: Bucket;
     /// PutBucketEncryption, DeleteBucketEncryption.
     PutEncryptionConfiguration: Bucket;
-    /// DeleteBucketReplication.
+    /// PutBucketReplication and DeleteBucketReplication.
     PutReplicationConfiguration: Bucket;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;

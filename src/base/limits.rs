@@ -73,6 +73,8 @@ pub const CORS_MAX_BYTES: usize = 64 * KIB as usize;
 pub const CORS_RULES_MAX: usize = 100;
 /// Event notifications of a bucket (S3 user guide, "Event notification types and destinations").
 pub const NOTIFICATIONS_MAX: usize = 100;
+/// The most replication rules of a bucket (S3 API reference, PutBucketReplication).
+pub const REPLICATION_RULES_MAX: usize = 1000;
 /// Lifecycle rules of a bucket (S3 API reference, PutBucketLifecycleConfiguration).
 pub const LIFECYCLE_RULES_MAX: usize = 1000;
 /// An XML request body.

@@ -33,11 +33,13 @@ pub enum BucketConfigurationKind {
     Encryption,
     /// The delivery of the access log to another bucket.
     Logging,
+    /// The rules of replication.
+    Replication,
 }
 
 impl BucketConfigurationKind {
     /// All kinds, with the number and the name of each in data-format.md.
-    pub const TABLE: [(Self, u8, &str); 14] = [
+    pub const TABLE: [(Self, u8, &str); 15] = [
         (Self::Cors, 1, "cors"),
         (Self::Policy, 2, "policy"),
         (Self::PublicAccessBlock, 3, "public access block"),
@@ -52,6 +54,7 @@ impl BucketConfigurationKind {
         (Self::Placement, 12, "placement"),
         (Self::Encryption, 13, "encryption"),
         (Self::Logging, 14, "logging"),
+        (Self::Replication, 15, "replication"),
     ];
 
     /// The name in dumps.
@@ -69,7 +72,7 @@ impl BucketConfigurationKind {
     }
 
     fn row(self) -> &'static (Self, u8, &'static str) {
-        const TABLE: &[(BucketConfigurationKind, u8, &str); 14] = &BucketConfigurationKind::TABLE;
+        const TABLE: &[(BucketConfigurationKind, u8, &str); 15] = &BucketConfigurationKind::TABLE;
         TABLE.iter().find(|row| row.0 == self).expect("the table names every kind")
     }
 }
@@ -84,7 +87,7 @@ mod tests {
             assert_eq!(BucketConfigurationKind::from_number(number), Ok(kind));
             assert_eq!((kind.number(), kind.as_str()), (number, name));
         }
-        for number in [0, 15, 255] {
+        for number in [0, 16, 255] {
             assert!(BucketConfigurationKind::from_number(number).is_err_and(DecodeError::is_newer));
         }
     }

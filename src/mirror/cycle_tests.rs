@@ -232,6 +232,7 @@ fn mirror(sources: &[&str], target_bucket: &str) -> Mirror {
         rate: 0,
         hours: ActiveHours::default(),
         workers: 1,
+        replication: false,
     };
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     Mirror::new(settings, clock).unwrap()

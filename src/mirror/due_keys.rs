@@ -39,6 +39,8 @@ pub(super) struct DueWork {
     pub(super) retagged: Vec<VersionId>,
     /// The last change of the versions that was read.
     pub(super) latest: Option<LatestChange>,
+    /// The oldest version that the target may lack; of id 0 where everything is compared.
+    pub(super) oldest: Option<VersionId>,
 }
 
 /// The last change of a key that was read.
@@ -61,6 +63,8 @@ pub(super) struct TakenKey {
 #[derive(Default)]
 struct KeyState {
     work: DueWork,
+    /// The oldest version that is due, also while a worker has the key.
+    oldest: Option<VersionId>,
     /// The batches that wait for it.
     batches: Vec<u64>,
     /// Whether a worker has it, or it waits for one.
@@ -100,7 +104,7 @@ pub(super) struct DueKeys {
 impl DueWork {
     /// A comparison of everything.
     pub(super) fn of_comparison() -> Self {
-        Self { compare: true, ..Self::default() }
+        Self { compare: true, oldest: Some(VersionId(0)), ..Self::default() }
     }
 
     fn merge(&mut self, other: Self) {
@@ -109,6 +113,7 @@ impl DueWork {
         self.refill |= other.refill;
         self.is_deep |= other.is_deep;
         self.made_here |= other.made_here;
+        self.oldest = older(self.oldest, other.oldest);
         // A walk looks at the key as it is: what was read of the log before says nothing of that.
         let before = self.latest.take().filter(|_| !other.compare);
         self.latest = other.latest.or(before);
@@ -124,6 +129,11 @@ impl DueWork {
     }
 }
 
+/// The older one of two versions.
+fn older(one: Option<VersionId>, other: Option<VersionId>) -> Option<VersionId> {
+    one.into_iter().chain(other).min()
+}
+
 impl DueKeys {
     fn lock(&self) -> MutexGuard<'_, DueState> {
         self.state.lock().expect(NOT_POISONED)
@@ -137,6 +147,7 @@ impl DueKeys {
         let mut left = 0;
         for (due, work) in keys {
             let known = state.keys.entry(due.clone()).or_default();
+            known.oldest = older(known.oldest, work.oldest);
             known.work.merge(work);
             // A key that a batch has twice is waited for once.
             if known.batches.last() != Some(&number) {
@@ -151,6 +162,12 @@ impl DueKeys {
         }
         state.batches.push_back(BatchState { left, end });
         self.wake.notify_all();
+    }
+
+    /// Whether a version of a key is due.
+    pub(super) fn has_version(&self, due: &DueKey, version: VersionId) -> bool {
+        let state = self.lock();
+        state.keys.get(due).and_then(|known| known.oldest).is_some_and(|oldest| version >= oldest)
     }
 
     /// The keys that are due, including the workers'.
@@ -220,6 +237,7 @@ impl DueKeys {
         let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
         known.failures = 0;
         known.refusals = 0;
+        known.oldest = known.work.oldest;
         // Changes that were read while the worker had it make it due at once, and keep their
         // batches waiting.
         if known.work.is_empty() && known.batches.is_empty() {

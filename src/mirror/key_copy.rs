@@ -14,7 +14,7 @@ use crate::transfer::{NewestVersions, PeerError, PeerVersion, StoredAttributes, 
 
 /// The newest versions of a key that are compared where nothing older can have changed: a page of a
 /// listing. Few in tests, so that keys of a few versions show it.
-const NEWEST_COMPARED: usize = if cfg!(test) { 4 } else { 1000 };
+pub(super) const NEWEST_COMPARED: usize = if cfg!(test) { 4 } else { 1000 };
 /// The most stores that a change names.
 const ORIGINS_MAX: usize = 16;
 
@@ -143,7 +143,7 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Names the stores that the change comes from: this one, and those that it had it from.
-    fn state_origin(&mut self, work: &DueWork) {
+    pub(super) fn state_origin(&mut self, work: &DueWork) {
         let mut stores = Vec::new();
         if self.members.target_store().is_some() {
             stores.push(self.store.public_id());
@@ -351,7 +351,7 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Whether both may be the same version, as far as listings show.
-    fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+    pub(super) fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
         if wanted.delete_marker || there.delete_marker {
             return Ok(wanted.delete_marker && there.delete_marker);
         }
@@ -365,7 +365,11 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Whether the attributes are the same, beside the tags.
-    fn has_attributes(&mut self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+    pub(super) fn has_attributes(
+        &mut self,
+        wanted: &VersionSummary,
+        there: &PeerVersion,
+    ) -> Result<bool, PeerError> {
         if wanted.delete_marker {
             return Ok(true);
         }
@@ -404,7 +408,7 @@ impl<'c> KeyCopy<'c> {
         }
     }
 
-    fn append(&mut self, found: &FoundVersion) -> Result<(), PeerError> {
+    pub(super) fn append(&mut self, found: &FoundVersion) -> Result<(), PeerError> {
         let version = &found.version;
         let shape = shape_of(version);
         let expected = match known_entity_tag(version, &shape) {
@@ -455,7 +459,7 @@ impl<'c> KeyCopy<'c> {
         VersionBytes { store: self.store, found, rate: self.rate }
     }
 
-    fn find(&self, version: &VersionSummary) -> Result<FoundVersion, PeerError> {
+    pub(super) fn find(&self, version: &VersionSummary) -> Result<FoundVersion, PeerError> {
         let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
         match self.store.find(&self.due.bucket.1, &self.due.key, which) {
             Ok(found) if found.version.id == version.id => Ok(found),

@@ -22,6 +22,8 @@
 //! | `key_copy` | the copy of one key |
 //! | `members` | the buckets that have joined, and the uploads that were begun, across restarts |
 //! | `source` | the bytes and headers of a version |
+//! | `rules` | what the rules of a bucket say of a mirror, and how far a version is |
+//! | `rule_copy` | the copy of one key by these rules |
 //! | `refusals` | the keys that the target refuses, which are set aside |
 //! | `target` | the requests to the target |
 //! | `target_buckets` | the buckets at the target: which of them are the mirror's, and those that it makes |
@@ -33,6 +35,8 @@ mod due_keys;
 mod key_copy;
 mod members;
 mod refusals;
+mod rule_copy;
+mod rules;
 mod runner;
 mod settings;
 mod source;
@@ -44,6 +48,7 @@ mod version_plan;
 
 pub use members::OccupiedBucket;
 pub use refusals::MirrorRefusal;
+pub use rules::CopyProgress;
 pub use runner::{Mirror, MirrorFigures, MirrorState, Mirrors};
 pub use settings::{ActiveHours, MirrorPlace, MirrorSettings};
 pub use target::MirrorTarget;

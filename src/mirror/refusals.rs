@@ -88,6 +88,12 @@ impl Refusals {
         self.lock().unlisted = 0;
     }
 
+    /// Whether the list has the key, or room for it.
+    pub(super) fn has_room_for(&self, due: &DueKey) -> bool {
+        let state = self.lock();
+        state.listed.len() < RefusedKeys::LISTED_MAX || state.listed.contains_key(due)
+    }
+
     pub(super) fn contains(&self, due: &DueKey) -> bool {
         self.lock().listed.contains_key(due)
     }

@@ -12,14 +12,15 @@ use super::due_keys::{DueKey, DueKeys, DueWork, LatestChange, TakenKey};
 use super::key_copy::{KeyCopied, KeyCopy};
 use super::members::{Members, OccupiedBucket};
 use super::refusals::{MirrorRefusal, Refusals};
+use super::rules::{CopyProgress, MirrorRules, ReadPlace};
 use super::settings::{MirrorPlace, MirrorSettings};
 use super::target::{HttpTarget, MirrorTarget};
 use super::target_buckets::{BucketContext, TargetBuckets};
 use crate::base::{Clock, Entropy as _, NOT_POISONED, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
-    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, MirroredPlace,
-    Store, StoreError, TargetOrigin, VersionId, Versioning,
+    Beginning, BucketConfigurationKind, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition,
+    Follower, MirroredPlace, Store, StoreError, TargetOrigin, VersionId, Versioning,
 };
 use crate::transfer::{Peer, PeerError};
 
@@ -86,6 +87,8 @@ pub struct Mirror {
     peer: Peer,
     clock: Arc<dyn Clock>,
     keys: DueKeys,
+    /// The place in the log up to which keys were made due.
+    read_place: ReadPlace,
     refusals: Refusals,
     pub(super) members: Members,
     pub(super) rate: Option<RateLimit>,
@@ -213,6 +216,7 @@ impl Mirror {
             peer: Peer { endpoint, signer, bucket: String::new() },
             clock,
             keys: DueKeys::default(),
+            read_place: ReadPlace::default(),
             refusals: Refusals::default(),
             members: Members::new(&settings.name),
             rate: RateLimit::new(settings.rate),
@@ -250,6 +254,38 @@ impl Mirror {
     /// The public ids of the stores that changes reach by this mirror, as far as it knows them.
     pub fn reached_stores(&self) -> Vec<String> {
         self.members.reached()
+    }
+
+    /// Whether the rules of buckets say what it sends.
+    pub fn follows_rules(&self) -> bool {
+        self.settings.replication
+    }
+
+    /// How far a version is that rules send to it. `sequence` is the last group of the log when the
+    /// version was found.
+    pub fn progress(
+        &self,
+        bucket: (u64, &str),
+        key: &str,
+        version: VersionId,
+        sequence: u64,
+    ) -> CopyProgress {
+        let due = DueKey { bucket: (bucket.0, bucket.1.to_owned()), key: key.to_owned() };
+        // The place comes first: a key that becomes due in between is found then.
+        let is_read = self.read_place.includes(version, sequence);
+        if !is_read || self.members.is_occupied(bucket.0) || self.keys.has_version(&due, version) {
+            return CopyProgress::Due;
+        }
+        // A key is in the list before it is not due any more.
+        match self.refusals.contains(&due) {
+            true => CopyProgress::Refused,
+            false => CopyProgress::Done,
+        }
+    }
+
+    /// The places at the target of a bucket; none where rules send nothing of it.
+    fn places_of(&self, store: &Store, id: u64, name: &str) -> Vec<MirroredPlace> {
+        self.settings.places_here(store, id, name)
     }
 
     /// The server of the target.
@@ -323,6 +359,9 @@ impl Mirror {
         // What earlier runs noted is known before any key is due: workers wait for keys already.
         self.refusals.restore(store, follower.refused());
         self.members.load(store);
+        if self.follows_rules() {
+            self.read_place.begin(store, self.name());
+        }
         self.try_refused();
         self.try_uploads(store);
         let mut buckets = TargetBuckets::default();
@@ -394,7 +433,10 @@ impl Mirror {
             false => self.breaker().succeeded(),
         }
         self.note(format!("{}/{}: {why}", taken.due.bucket.1, taken.due.key));
-        if is_refused && (self.refusals.contains(&taken.due) || self.keys.is_refused_for_good(&taken)) {
+        // A key that rules send is set aside only where the list shows it.
+        let may_set_aside = !self.follows_rules() || self.refusals.has_room_for(&taken.due);
+        let is_lasting = self.refusals.contains(&taken.due) || self.keys.is_refused_for_good(&taken);
+        if is_refused && may_set_aside && is_lasting {
             // The list comes first: the position may be saved as soon as the key is done.
             self.refusals.add(&taken.due, self.clock.now(), &why);
             self.keys.set_aside(taken);
@@ -428,14 +470,21 @@ impl Mirror {
         }
         let members = &self.members;
         let rate = self.rate.as_ref();
-        KeyCopy { store, target, members, rate, place: &place, due, done }.run(&taken.work)
+        let copy = KeyCopy { store, target, members, rate, place: &place, due, done };
+        if !self.follows_rules() {
+            return copy.run(&taken.work);
+        }
+        match MirrorRules::of(store, name, self.name()) {
+            Some(rules) if !is_gone => copy.run_by_rules(&taken.work, &rules),
+            _ => Ok(done),
+        }
     }
 
     /// Whether the bucket of a key has not joined yet. Those that are gone had joined, or their
     /// keys were not due.
     fn awaits_bucket(&self, store: &Store, taken: &TakenKey) -> bool {
         let (id, name) = &taken.due.bucket;
-        let places = self.settings.places_of(*id, name);
+        let places = self.places_of(store, *id, name);
         store.followed_bucket(*id).is_some()
             && !self.members.is_occupied(*id)
             && !self.members.have_joined(&places)
@@ -539,7 +588,7 @@ impl MirrorFeed {
             return mirror.members.begin(store, 0, Vec::new());
         }
         let buckets = store.buckets().into_iter();
-        let joined = buckets.flat_map(|bucket| mirror.settings.places_of(bucket.id, &bucket.name));
+        let joined = buckets.flat_map(|bucket| mirror.places_of(store, bucket.id, &bucket.name));
         mirror.members.begin(store, store.health().sequence, joined.collect())
     }
 
@@ -554,7 +603,7 @@ impl MirrorFeed {
             for id in mirror.members.occupied_ids() {
                 let Some(bucket) = store.followed_bucket(id) else { continue };
                 log::info!("mirror {}: {} is taken over at the target", mirror.name(), bucket.name);
-                let places = mirror.settings.places_of(id, &bucket.name);
+                let places = mirror.places_of(store, id, &bucket.name);
                 mirror.members.join(store, &places, TargetOrigin::Found)?;
             }
         }
@@ -565,6 +614,7 @@ impl MirrorFeed {
         // Forgotten only once the walk is durable: after an error of the store the next step tries
         // again.
         mirror.walk.store(false, Ordering::Release);
+        mirror.read_place.forget();
         if is_confirmed {
             mirror.resync.store(false, Ordering::Release);
         }
@@ -594,7 +644,9 @@ impl MirrorFeed {
             self.search = Some(read.end);
             self.refills = false;
         } else {
+            let place = read.end.read_through();
             mirror.keys.add(read.due, Some(read.end));
+            mirror.read_place.advance(place);
         }
         true
     }
@@ -705,6 +757,12 @@ impl MirrorFeed {
         change: Change,
         compare: bool,
     ) -> Result<Option<(DueKey, DueWork)>, StoreError> {
+        if mirror.follows_rules()
+            && let Some(own) = self.due_by_rules(mirror, &change)
+        {
+            let Some(work) = own else { return Ok(None) };
+            return self.due_of(mirror, store, change, work, compare);
+        }
         let work = match &change.kind {
             ChangeKind::BucketPut(record) => {
                 self.names.insert(change.bucket, record.name.clone());
@@ -734,14 +792,54 @@ impl MirrorFeed {
             }
             _ => return Ok(None),
         };
+        self.due_of(mirror, store, change, work, compare)
+    }
+
+    /// The work of a change for a mirror that follows rules: `Some(None)` for none, and `None`
+    /// where the change is one of a bucket, which concerns all mirrors alike.
+    fn due_by_rules(&mut self, mirror: &Mirror, change: &Change) -> Option<Option<DueWork>> {
+        match &change.kind {
+            ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted => None,
+            ChangeKind::BucketConfigured(BucketConfigurationKind::Replication) => {
+                // Other objects may be selected now, also of those that are there.
+                self.buckets.want(change.bucket, false);
+                mirror.walk.store(true, Ordering::Release);
+                Some(None)
+            }
+            ChangeKind::Put(record) if origins_of(change).is_empty() => {
+                Some(Some(DueWork { versions: true, oldest: Some(record.id), ..DueWork::default() }))
+            }
+            ChangeKind::Amended(record) if is_of_tags(change) && origins_of(change).is_empty() => {
+                let retagged = vec![record.id];
+                Some(Some(DueWork { retagged, oldest: Some(record.id), ..DueWork::default() }))
+            }
+            // A version that is gone here stays at the target.
+            _ => Some(None),
+        }
+    }
+
+    /// The key of a change, if it is mirrored, with the work of it.
+    fn due_of(
+        &mut self,
+        mirror: &Mirror,
+        store: &Store,
+        change: Change,
+        work: DueWork,
+        compare: bool,
+    ) -> Result<Option<(DueKey, DueWork)>, StoreError> {
         let Some(name) = self.name_of(store, change.bucket)? else { return Ok(None) };
         let Some(id) = member_of(mirror, store, &name, &change) else { return Ok(None) };
         let Ok(key) = String::from_utf8(change.key) else { return Ok(None) };
         let due = DueKey { bucket: (id, name), key };
-        let is_mirrored = mirror.settings.place(&due.bucket.1, &due.key).is_some();
+        let is_mirrored = match mirror.follows_rules() {
+            true => MirrorRules::of(store, &due.bucket.1, mirror.name())
+                .is_some_and(|rules| rules.may_send(&due.key)),
+            false => mirror.settings.place(&due.bucket.1, &due.key).is_some(),
+        };
         let refill = compare && self.refills;
         let latest = work.latest.clone().filter(|_| !compare);
-        Ok(is_mirrored.then_some((due, DueWork { compare, refill, latest, ..work })))
+        let oldest = if compare { Some(VersionId(0)) } else { work.oldest };
+        Ok(is_mirrored.then_some((due, DueWork { compare, refill, latest, oldest, ..work })))
     }
 
     /// The name of a bucket, which may be gone; `None` where the log does not name it, as for
@@ -771,7 +869,9 @@ impl MirrorFeed {
         }
         let mut extra = Vec::new();
         // In a circle, what only the target has may be new there, and on its way to this store.
-        let places = if mirror.members.is_in_cycle() { Vec::new() } else { joined_places(mirror, store) };
+        // Rules remove nothing there.
+        let is_left = mirror.members.is_in_cycle() || mirror.follows_rules();
+        let places = if is_left { Vec::new() } else { joined_places(mirror, store) };
         for place in places {
             let id = place.id;
             let Some(source) = store.followed_bucket(id) else { continue };
@@ -790,6 +890,9 @@ impl MirrorFeed {
         }
         let is_all = extra.len() < EXTRA_MAX;
         let end = self.search.take_if(|_| is_all);
+        if let Some(end) = &end {
+            mirror.read_place.advance(end.read_through());
+        }
         mirror.keys.add(extra, end);
         Ok(true)
     }
@@ -824,7 +927,7 @@ fn member_of(mirror: &Mirror, store: &Store, name: &str, change: &Change) -> Opt
     // A bucket with the same counterpart has taken the place of one that is gone: two keys must not
     // be copied to one place.
     let live = store.bucket(name).ok().map(|bucket| bucket.id);
-    let live = live.filter(|id| members.have_joined(&mirror.settings.places_of(*id, name)));
+    let live = live.filter(|id| members.have_joined(&mirror.places_of(store, *id, name)));
     members.trust_former(id, change.sequence);
     live.or_else(|| Some(id).filter(|id| members.had_joined(*id, &mirror.settings.bucket_for(name))))
 }
@@ -832,6 +935,6 @@ fn member_of(mirror: &Mirror, store: &Store, name: &str, change: &Change) -> Opt
 /// The places at the target of the buckets that have joined.
 fn joined_places(mirror: &Mirror, store: &Store) -> Vec<MirroredPlace> {
     let buckets = store.buckets().into_iter();
-    let places = buckets.map(|bucket| mirror.settings.places_of(bucket.id, &bucket.name));
+    let places = buckets.map(|bucket| mirror.places_of(store, bucket.id, &bucket.name));
     places.filter(|places| mirror.members.have_joined(places)).flatten().collect()
 }

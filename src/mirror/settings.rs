@@ -42,6 +42,8 @@ pub struct MirrorSettings {
     pub hours: ActiveHours,
     /// The number of keys that are copied side by side.
     pub workers: usize,
+    /// Whether the rules of buckets say what it sends, and it removes nothing.
+    pub replication: bool,
 }
 
 /// A key at the target.
@@ -87,6 +89,7 @@ struct MirrorTable {
     rate: Option<Spanned<String>>,
     hours: Option<Spanned<String>>,
     workers: Option<Spanned<usize>>,
+    replication: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -228,10 +231,23 @@ impl MirrorTable {
             rate: settings::rate_of(self.rate.as_ref())?,
             hours: self.hours.as_ref().map_or(Ok(ActiveHours::default()), hours_of)?,
             workers: self.workers.as_ref().map_or(Ok(WORKERS), workers_of)?,
+            replication: self.replication.as_ref().is_some_and(|it| *it.get_ref()),
             name,
         };
+        self.check_replication()?;
         self.check_target_buckets(&mirror)?;
         Ok(mirror)
+    }
+
+    /// Rules say what is sent, so that the operator does not.
+    fn check_replication(&self) -> Result<(), SettingProblem> {
+        match &self.replication {
+            Some(replication) if *replication.get_ref() && self.buckets.is_some() => Err((
+                replication.span(),
+                "with `replication` the rules of buckets say what is sent: leave `buckets` out".to_owned(),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Two buckets in one of the target would remove each other's objects there.

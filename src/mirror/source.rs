@@ -9,6 +9,7 @@ use crate::base::digest::{Md5, to_hex};
 use crate::base::encoded_words;
 use crate::base::limits::{GIB, MIB};
 use crate::client::RateLimit;
+use crate::s3::replication::REPLICATION_STATUS;
 use crate::store::{ETag, FoundVersion, ObjectReader, Store, StoreError, VersionRecord};
 use crate::transfer::{Header, Origin, PeerError, SendBody, Tags, UploadShape};
 
@@ -124,6 +125,10 @@ pub(super) fn known_entity_tag(version: &VersionRecord, shape: &UploadShape) -> 
 pub(super) fn headers_of(version: &VersionRecord) -> Vec<Header> {
     let mut headers = Vec::new();
     for (name, value) in version.attributes.iter() {
+        // It says how the version came here, and is no part of it.
+        if name == REPLICATION_STATUS {
+            continue;
+        }
         let is_extension = name.starts_with("meta-") || name == "website-redirect-location";
         let name = if is_extension { format!("x-amz-{name}") } else { name.to_owned() };
         // A client may have stored the words in which the target shows the text.

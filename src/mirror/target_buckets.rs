@@ -158,7 +158,7 @@ fn look(
         members.release(wanted.id);
         return Ok(Look::Known);
     };
-    let places = settings.places_of(record.id, &record.name);
+    let places = settings.places_here(store, record.id, &record.name);
     let Some(first) = places.first() else { return Ok(Look::Known) };
     let source = SourceBucket {
         id: record.id,

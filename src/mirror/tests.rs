@@ -319,6 +319,7 @@ impl Mirrored {
             rate: self.rate,
             hours: self.hours,
             workers: 1,
+            replication: false,
         };
         Mirror::new(settings, self.clock.clone()).unwrap()
     }

@@ -243,7 +243,7 @@ fn attributes(
     call: &Call<'_>,
 ) -> Result<Attributes, S3Error> {
     if directives.replace_metadata {
-        new_object::attributes(call)
+        metadata::collect(call.headers(), call.vendor()).map(new_object::attributes_of)
     } else {
         let kept = metadata::of_copy(source.found.version.attributes.iter(), call.vendor())?;
         Ok(new_object::attributes_of(kept))

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use super::client_error::{self, ForClient as _};
 use super::encryption::{OpenedVersion, OtherKinds, ReadKey};
-use super::{Context, checksums, encryption, lifecycle, lookup, memory, object_lock, tagging, version_id};
+use super::{
+    Context, checksums, encryption, lifecycle, lookup, memory, object_lock, replication, tagging, version_id,
+};
 use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ConditionOutcome, ReadConditions, range_applies};
@@ -122,6 +124,7 @@ fn head_of(
     response = tagging::add_tag_count(response, version, context, proof, call);
     response = object_lock::add_headers(response, version, context, proof, call);
     response = lifecycle::add_expiration(context, response, found, call);
+    response = replication::add_status(context, response, found, call);
     response = with_storage_class(response, version);
     response = encryption::add_headers(shown.as_ref(), response);
     response = match announced {

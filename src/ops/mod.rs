@@ -43,6 +43,7 @@ mod policy_facts;
 mod post;
 mod put;
 mod quota;
+mod replication;
 mod shown_ring;
 mod stored_document;
 mod table;
@@ -63,6 +64,7 @@ pub use key_walk::{WalkedKey, WalkedKeys};
 pub use logging::{LogDelivery, LoggedBucket};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
+pub use replication::{ReplicatedVersion, ReplicationProgress, ReplicationTargets};
 pub use shown_ring::{ShownKey, ShownRing};
 pub use table::{AuditScope, actions, audit_scope};
 pub use website::{BucketWebsite, WebsiteObject};
@@ -124,6 +126,8 @@ pub struct Context {
     pub memory: Arc<Budget>,
     /// The names of the webhooks that buckets may notify.
     pub webhooks: Vec<String>,
+    /// The mirrors that rules of buckets may name; `None` where none is configured.
+    pub replication: Option<Arc<dyn ReplicationTargets>>,
     /// The keys of encrypted objects; the store has the same.
     pub keys: Arc<SharedKeyRing>,
     /// The absolute path of the file of the keys, where they have one.
@@ -150,6 +154,7 @@ impl Context {
             object_ownership: ObjectOwnership::default(),
             memory,
             webhooks: Vec::new(),
+            replication: None,
             keys: Arc::default(),
             ring_file: None,
             ring_is_with_data: false,

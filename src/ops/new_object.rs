@@ -6,6 +6,7 @@ use super::{Context, acl, lookup, object_lock};
 use crate::auth::{Action, Authorized};
 use crate::base::Timestamp;
 use crate::s3::integrity::Integrity;
+use crate::s3::replication::{REPLICA, REPLICATION_STATUS};
 use crate::s3::{Call, ErrorCode, Operation, S3Error, conditions, metadata};
 use crate::store::{Attributes, ObjectControls, Selector, StorageClass, StoreError, WriteCondition};
 
@@ -34,12 +35,20 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     }
 }
 
-/// The attributes of the object from the headers.
+/// The attributes of the object from the headers, and its status where a mirror writes it.
 ///
 /// # Errors
 /// As [`metadata::collect`].
-pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
-    metadata::collect(call.headers(), call.vendor()).map(attributes_of)
+pub(super) fn attributes(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Attributes, S3Error> {
+    let mut attributes = attributes_of(metadata::collect(call.headers(), call.vendor())?);
+    if !context.origins(proof, call).is_empty() {
+        attributes.push(REPLICATION_STATUS, REPLICA);
+    }
+    Ok(attributes)
 }
 
 /// Names and values as attributes.

@@ -19,7 +19,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     new_object::check_served(call)?;
     let encryption = ChosenEncryption::of_new_object(context, call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    let attributes = new_object::attributes(call)?;
+    let attributes = new_object::attributes(context, proof, call)?;
     let tags = tagging::of_new_object(context, proof, call)?;
     let condition = new_object::condition(context, proof, call)?;
     let controls = new_object::controls(context, proof, call, Some(&integrity))?;

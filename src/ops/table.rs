@@ -14,6 +14,7 @@ use crate::s3::lifecycle::LifecycleConfiguration;
 use crate::s3::logging::BucketLogging;
 use crate::s3::notification::NotificationConfiguration;
 use crate::s3::object_lock::LockConfiguration;
+use crate::s3::replication::ReplicationConfiguration;
 use crate::s3::tags::BucketTags;
 use crate::s3::website::WebsiteConfiguration;
 use crate::s3::{Call, ObjectOwnership, Operation, PublicAccessBlock, Response, S3Error};
@@ -196,9 +197,16 @@ pub(super) fn row(operation: Operation) -> OperationRow {
         O::DeleteBucketPlacement => {
             on_head(&[A::PutBucketPlacement], placement::delete).sets(Kind::Placement)
         }
-        O::GetBucketReplication => on_head(&[A::GetReplicationConfiguration], unset::get_replication),
+        O::PutBucketReplication => {
+            on_body(&[A::PutReplicationConfiguration], document::put::<ReplicationConfiguration>)
+                .sets(Kind::Replication)
+        }
+        O::GetBucketReplication => {
+            on_head(&[A::GetReplicationConfiguration], document::get::<ReplicationConfiguration>)
+        }
         O::DeleteBucketReplication => {
-            on_head(&[A::PutReplicationConfiguration], unset::delete).audited(Value::None)
+            on_head(&[A::PutReplicationConfiguration], document::delete::<ReplicationConfiguration>)
+                .sets(Kind::Replication)
         }
         O::PutBucketAccelerateConfiguration => {
             on_body(&[A::PutAccelerateConfiguration], unset::put_acceleration).audited(Value::None)

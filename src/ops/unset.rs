@@ -50,22 +50,6 @@ pub(super) fn put_request_payment(
     check_default(&payer, "Payer", "BucketOwner", "Requester")
 }
 
-/// GetBucketReplication.
-pub(super) fn get_replication(
-    context: &Context,
-    _: &Authorized,
-    call: &Call<'_>,
-) -> Result<Response, S3Error> {
-    not_found(context, call, ErrorCode::ReplicationConfigurationNotFoundError)
-}
-
-/// The error of a read of the only configuration of a kind (S3 API reference, each operation's
-/// "Errors").
-fn not_found(context: &Context, call: &Call<'_>, code: ErrorCode) -> Result<Response, S3Error> {
-    context.store.bucket(call.bucket()).for_client(call)?;
-    Err(S3Error::new(code).element("BucketName", call.bucket()))
-}
-
 /// Any operation on a sub-resource that is not supported, or not with this method.
 pub(super) fn not_served(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     context.store.bucket(call.bucket()).for_client(call)?;
@@ -125,12 +109,6 @@ pub(super) fn absent(context: &Context, _: &Authorized, call: &Call<'_>) -> Resu
         return Err(S3Error::invalid_argument("id", "", "The id of the configuration is missing."));
     };
     Err(S3Error::new(ErrorCode::NoSuchConfiguration).element("BucketName", call.bucket()).element("Id", id))
-}
-
-/// A deletion of the only configuration of a kind, which is not there.
-pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    context.store.bucket(call.bucket()).for_client(call)?;
-    Ok(Response::new(204))
 }
 
 /// The text of an element below the root of the body.

@@ -1,7 +1,7 @@
 //! The versioning state of buckets.
 
 use super::client_error::ForClient as _;
-use super::{Context, body};
+use super::{Context, body, replication};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
@@ -13,6 +13,9 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     context.store.bucket(call.bucket()).for_client(call)?;
     let configuration = body::read_document(context, call)?;
     let versioning = parse(&configuration)?;
+    if versioning == Versioning::Suspended {
+        replication::check_none(context, call)?;
+    }
     context.store.set_versioning(call.bucket(), versioning).for_client(call)?;
     Ok(Response::new(200))
 }

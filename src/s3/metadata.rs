@@ -2,6 +2,7 @@
 //! guide, "Working with object metadata").
 
 use crate::base::limits::{REDIRECT_LOCATION_MAX_BYTES, SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
+use crate::s3::replication::REPLICATION_STATUS;
 use crate::s3::{ErrorCode, Headers, QueryParams, Response, S3Error, VendorHeaders};
 
 /// The standard headers that are stored: the stored name, the name in responses, and the query
@@ -59,7 +60,7 @@ pub fn of_copy<'a>(
     vendor: VendorHeaders<'_>,
 ) -> Result<Vec<(String, String)>, S3Error> {
     let (user, mut system): (Vec<_>, Vec<_>) = source
-        .filter(|(name, _)| *name != REDIRECT_LOCATION)
+        .filter(|(name, _)| *name != REDIRECT_LOCATION && *name != REPLICATION_STATUS)
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .partition(|(name, _)| is_user_metadata(name));
     // Metadata of earlier versions may exceed the limit, and stays copyable.
@@ -142,7 +143,7 @@ pub fn send<'a>(
         }
     }
     for (name, value) in kept {
-        if is_user_metadata(name) || name == REDIRECT_LOCATION {
+        if is_user_metadata(name) || name == REDIRECT_LOCATION || name == REPLICATION_STATUS {
             response = response.header(format!("p-{name}"), value);
         }
     }

@@ -29,6 +29,7 @@ pub mod query;
 pub mod query_call;
 pub mod range;
 pub mod render;
+pub mod replication;
 pub mod route;
 pub mod status;
 pub mod tags;

@@ -172,9 +172,11 @@ operations! {
     GetBucketPlacement = Get Bucket "placement" RouteCondition::None;
     /// Removes the pin of a bucket.
     DeleteBucketPlacement = Delete Bucket "placement" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the rules by which mirrors of the operator get the objects of a bucket.
+    PutBucketReplication = Put Bucket "replication" RouteCondition::None;
+    /// Returns these rules.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
-    /// Deletes nothing.
+    /// Removes these rules.
     DeleteBucketReplication = Delete Bucket "replication" RouteCondition::None;
     /// Accepts that transfer acceleration is off, as it always is.
     PutBucketAccelerateConfiguration = Put Bucket "accelerate" RouteCondition::None;

@@ -23,6 +23,7 @@ mod pages;
 mod policies;
 mod queries;
 mod recent;
+mod replication;
 mod staleness;
 mod standby;
 mod sts;
@@ -259,7 +260,9 @@ impl Service {
 
     /// The same service, whose API and metrics show these mirrors.
     #[must_use]
-    pub fn with_mirrors(self, mirrors: Arc<Mirrors>) -> Self {
+    pub fn with_mirrors(mut self, mirrors: Arc<Mirrors>) -> Self {
+        let targets = Arc::clone(&mirrors);
+        self.context.replication = Some(targets);
         Self { mirrors, ..self }
     }
 

@@ -213,6 +213,11 @@ fn the_limits_are_those_of_the_code() {
                 "400 InvalidArgument",
             ),
             (
+                "replication rules of a bucket",
+                number(limits::REPLICATION_RULES_MAX as u64),
+                "400 InvalidRequest",
+            ),
+            (
                 "rules of a lifecycle configuration",
                 number(limits::LIFECYCLE_RULES_MAX as u64),
                 "400 InvalidRequest",

@@ -41,6 +41,7 @@ mod presigned_v2;
 mod put;
 mod quotas;
 mod ranges;
+mod replication;
 mod rules;
 mod service_accounts;
 mod socket;

@@ -87,6 +87,11 @@ pub(crate) fn command(
                     "{name}: no table [[mirror]] of the configuration file has this name"
                 ))
             })?;
+            if mirror.replication {
+                return Err(CliError::refused(format!(
+                    "{name}: the rules of buckets say what it sends, and x-amz-replication-status what it has sent"
+                )));
+            }
             verify(VerifiedMirror { settings: &mirror, current: *current }, server, options, environment)
         }
     }

@@ -21,7 +21,7 @@ pub(in crate::ops) fn create(
     let new = NewUpload {
         initiator: proof.user().to_owned(),
         checksum: announced,
-        attributes: new_object::attributes(call)?,
+        attributes: new_object::attributes(context, proof, call)?,
         tags: tagging::of_new_object(context, proof, call)?,
         controls: new_object::controls(context, proof, call, None)?,
         storage_class: new_object::storage_class(call),

@@ -48,7 +48,7 @@ fn resource(operation: Operation) -> &'static str {
             "PUBLIC_ACCESS_BLOCK"
         }
         O::PutBucketPlacement | O::GetBucketPlacement | O::DeleteBucketPlacement => "PLACEMENT",
-        O::GetBucketReplication | O::DeleteBucketReplication => "REPLICATION",
+        O::PutBucketReplication | O::GetBucketReplication | O::DeleteBucketReplication => "REPLICATION",
         O::PutBucketAccelerateConfiguration | O::GetBucketAccelerateConfiguration => "ACCELERATE",
         O::PutBucketLogging | O::GetBucketLogging => "LOGGING_STATUS",
         O::PutBucketRequestPayment | O::GetBucketRequestPayment => "REQUEST_PAYMENT",

@@ -100,6 +100,12 @@ pub struct ChangeBatch {
 }
 
 impl FollowPosition {
+    /// The last group before it, and a time before which every change is before it; `None` in a
+    /// walk.
+    pub fn read_through(&self) -> Option<(u64, Timestamp)> {
+        self.state.snapshot.is_none().then_some((self.state.position.sequence, self.time))
+    }
+
     /// Whether it is in a walk over everything that there is.
     pub fn is_in_snapshot(&self) -> bool {
         self.state.snapshot.is_some()

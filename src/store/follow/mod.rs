@@ -32,6 +32,7 @@ pub use change::{Change, ChangeBatch, ChangeKind, DeletedVersion, FollowPosition
 pub use departed::{DepartedBucket, DepartedBuckets};
 pub use follower::{Beginning, Follower};
 
+use crate::base::Timestamp;
 use crate::format::{BucketRecord, FollowerState, VersionSummary};
 pub use crate::format::{
     FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
@@ -146,6 +147,34 @@ impl Store {
     pub fn is_followed(&self, name: &str) -> bool {
         let followers = self.follower_figures();
         followers.iter().any(|it| it.name == name && it.waiting_groups == 0 && !it.in_snapshot)
+    }
+
+    /// The last group that is published.
+    pub fn published_sequence(&self) -> u64 {
+        self.shared.published().sequence
+    }
+
+    /// The last group that the saved place of a follower is after, and a time before which every
+    /// change is before that place; zeros for one that has none, or walks.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn followed_until(&self, name: &str) -> Result<(u64, Timestamp), StoreError> {
+        let nothing = (0, Timestamp::default());
+        let now = self.shared.clock.now();
+        let published = self.published_sequence();
+        let Some(state) = self.shared.index().follower(name).cloned() else { return Ok(nothing) };
+        if state.snapshot.is_some() {
+            return Ok(nothing);
+        }
+        let Some(mut log) = follower::open_log(&self.shared, state.position)? else { return Ok(nothing) };
+        let sequence = state.position.sequence;
+        match log.next(published) {
+            Ok(Some(next)) => Ok((sequence, next.group.header.time)),
+            Ok(None) => Ok((sequence, now)),
+            // The follower meets the damage itself, and reports it.
+            Err(_) => Ok(nothing),
+        }
     }
 
     /// The notes of a follower: their keys and values.
