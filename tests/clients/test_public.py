@@ -145,7 +145,7 @@ def test_acls_are_off_until_the_ownership_has_them(server, s3, bucket):
         assert fetch(f"{server.url}/{bucket}/k") == (200, b"x")
         group = {"Type": "Group", "URI": "http://acs.amazonaws.com/groups/global/AllUsers"}
         listed = s3.get_object_acl(Bucket=bucket, Key="k")
-        assert listed["Grants"] == [full, {"Grantee": group, "Permission": "READ"}]
+        assert listed["Grants"] == [{"Grantee": group, "Permission": "READ"}, full]
         s3.put_object_acl(Bucket=bucket, Key="k", ACL="private")
         assert fetch(f"{server.url}/{bucket}/k")[0] == 403
         given = {"Owner": listed["Owner"], "Grants": listed["Grants"]}
@@ -153,10 +153,42 @@ def test_acls_are_off_until_the_ownership_has_them(server, s3, bucket):
         assert fetch(f"{server.url}/{bucket}/k")[0] == 200
         s3.put_object_acl(Bucket=bucket, Key="k", GrantRead=f'id="{owner["ID"]}"')
         assert fetch(f"{server.url}/{bucket}/k")[0] == 403
-        assert refusal(s3.put_object_acl, Bucket=bucket, Key="k", GrantRead='id="other"') == ("NotImplemented", 501)
+        assert refusal(s3.put_object_acl, Bucket=bucket, Key="k", GrantRead='id="other"') == ("InvalidArgument", 400)
         s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
         assert fetch(f"{server.url}/{bucket}")[0] == 200
         s3.put_bucket_acl(Bucket=bucket, ACL="private")
+
+
+def test_acls_let_users_in_by_their_names(guarded):
+    ann = by(guarded, "ann")
+    bob = by(guarded, "bob")
+    ann.create_bucket(Bucket="shared", ObjectOwnership="ObjectWriter")
+    of_ann = {"Bucket": "shared", "Key": "of-ann"}
+    ann.put_object(Body=b"a", GrantRead='id="bob"', **of_ann)
+    assert bob.get_object(**of_ann)["Body"].read() == b"a"
+    for call in (bob.get_object_acl, bob.delete_object):
+        assert refusal(call, **of_ann) == ("AccessDenied", 403)
+    assert refusal(bob.put_object, Body=b"b", **of_ann) == ("AccessDenied", 403)
+    assert refusal(bob.list_objects_v2, Bucket="shared") == ("AccessDenied", 403)
+    shown = [(grant["Grantee"]["ID"], grant["Permission"]) for grant in ann.get_object_acl(**of_ann)["Grants"]]
+    assert shown == [("ann", "FULL_CONTROL"), ("bob", "READ")]
+    ann.put_object_acl(GrantReadACP='id="bob"', **of_ann)
+    assert bob.get_object_acl(**of_ann)["Owner"]["ID"] == "ann"
+    assert refusal(bob.get_object, **of_ann) == ("AccessDenied", 403)
+    ann.put_bucket_acl(Bucket="shared", GrantRead='id="bob"', GrantWrite='id="bob"')
+    assert [it["Key"] for it in bob.list_objects_v2(Bucket="shared")["Contents"]] == ["of-ann"]
+    of_bob = {"Bucket": "shared", "Key": "of-bob"}
+    bob.put_object(Body=b"b", **of_bob)
+    guarded.stop()
+    guarded.start()
+    bob = by(guarded, "bob")
+    ann = by(guarded, "ann")
+    assert bob.get_object_acl(**of_bob)["Owner"]["ID"] == "bob"
+    assert bob.get_object(**of_bob)["Body"].read() == b"b"
+    assert refusal(bob.delete_object, **of_ann) == ("AccessDenied", 403)
+    bob.delete_object(**of_bob)
+    by_mail = 'emailAddress="bob@example.com"'
+    assert refusal(ann.put_object_acl, GrantRead=by_mail, **of_ann) == ("UnresolvableGrantByEmailAddress", 400)
 
 
 def test_a_bucket_is_created_with_its_acl(server, s3, bucket):
