@@ -26,6 +26,8 @@ const MEASURED: &[(&str, usize, &str)] = &[
     ("cli/commands/service_account.rs", 1, "an account states its end, for later starts"),
     ("cli/run/host_clock.rs", 1, "whether the kernel speaks of the same clock"),
     ("console/pages/change.rs", 1, "a retention lasts for days from the wall clock"),
+    ("console/pages/find.rs", 1, "objects are found by the days since their wall clock time"),
+    ("console/pages/share.rs", 2, "a link lasts to the end of a day of the wall clock"),
     ("console/pages/state.rs", 1, "a certificate states its end"),
     ("console/tickets.rs", 2, "a distance either way: a clock that is set ends a ticket early"),
     ("ops/object_lock.rs", 1, "a retention lasts for days from the wall clock"),

@@ -90,7 +90,9 @@ fn users_come_change_and_go_without_a_signal() {
     assert!(first.may_sign(), "the user is in effect");
     let file = std::fs::read_to_string(dir.join("users.toml")).unwrap();
     assert!(file.starts_with("# The boss.") && file.contains(text(&keys, "secret_key")), "{file}");
-    let (status, user) = admin.get("users/cam%20%26%20co");
+    let (status, mut user) = admin.get("users/cam%20%26%20co");
+    let created = user.as_object_mut().and_then(|user| user.remove("created"));
+    assert!(created.is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
     let expected = json!({"name": "cam & co", "access_keys": [keys["access_key"]], "allow": grants,
                           "policies": [], "groups": [], "administrator": false, "from_environment": false});
     assert_eq!((status, user), (200, expected));

@@ -228,7 +228,9 @@ fn a_bucket_is_not_made_with_grants_that_it_would_not_have() {
         ["p-grant-read", "p-grant-write", "p-grant-read-acp", "p-grant-write-acp", "p-grant-full-control"]
     {
         let asked = server.request("PUT", "/new").header(name, "id=other");
-        asked.send().is_error(501, "NotImplemented");
+        asked.send().is_error(400, "InvalidBucketAclWithObjectOwnership");
+        let asked = server.request("PUT", "/new").header(name, "id=unknown");
+        asked.header("p-object-ownership", "ObjectWriter").send().is_error(400, "InvalidArgument");
     }
     assert_eq!(server.head("/new").status, 404);
 }

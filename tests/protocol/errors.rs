@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use siltstone::base::Quota;
+use siltstone::base::limits::ACL_GRANTS_MAX;
 use siltstone::s3::{ErrorCode, Handler as _, ObjectOwnership};
 
 use super::*;
@@ -133,11 +134,14 @@ fn of_states(server: &Server) -> Vec<&'static str> {
     let unversioned = server.request("PUT", "/b?versioning").body(b"<VersioningConfiguration/>");
     let of_writers = Server::with_ownership(ObjectOwnership::ObjectWriter);
     let uncontrolled = of_writers.request("GET", "/b?ownershipControls");
+    let granting = |grantees: &str| of_writers.request("PUT", "/b/new").header("p-grant-read", grantees);
+    let many: Vec<_> = (0..=ACL_GRANTS_MAX).map(|nth| format!("id=user{nth}")).collect();
     vec![
         provoke("BucketAlreadyExists", server.request("PUT", "/bucket").dialect(Dialect::Svc)),
         provoke("BucketAlreadyOwnedByYou", server.request("PUT", "/bucket").aws()),
         provoke("BucketNotEmpty", server.request("DELETE", "/b")),
         provoke("IllegalVersioningConfigurationException", unversioned),
+        provoke("MalformedACLError", granting(&many.join(", "))),
         provoke("NoSuchBucket", get("/absent")),
         provoke("NoSuchBucketPolicy", get("/b?policy")),
         provoke("NoSuchCORSConfiguration", get("/b?cors")),
@@ -154,6 +158,7 @@ fn of_states(server: &Server) -> Vec<&'static str> {
         provoke("PreconditionFailed", get("/b/k").header("If-Match", "x")),
         provoke("ReplicationConfigurationNotFoundError", get("/b?replication")),
         provoke("ServerSideEncryptionConfigurationNotFoundError", get("/b?encryption")),
+        provoke("UnresolvableGrantByEmailAddress", granting("emailAddress=ann@example.com")),
     ]
 }
 
