@@ -1,19 +1,12 @@
 //! What the rules of a bucket say of a mirror (S3 user guide, "Replicating objects"), and how far a
 //! version is.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::settings::MirrorSettings;
-use crate::base::{NOT_POISONED, Timestamp};
 use crate::s3::XmlConfiguration as _;
 use crate::s3::replication::{REPLICATION_STATUS, ReplicationCandidate, ReplicationConfiguration};
-use crate::store::{
-    BucketConfigurationKind, ConfiguredBucket, MirroredPlace, Store, VersionId, VersionRecord,
-};
-
-/// The longest time between the id of a version, which large objects get before their commit, and
-/// its group in the log.
-const COMMIT_MAX_MILLIS: u64 = 60_000;
+use crate::store::{BucketConfigurationKind, ConfiguredBucket, MirroredPlace, Store, VersionRecord};
 
 /// How far a version is that a mirror sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,41 +63,45 @@ impl MirrorSettings {
     }
 }
 
-/// The place in the log before which the keys of all changes were made due.
+/// The last group of the log up to which the keys of all changes were made due; 0 in a walk.
 #[derive(Default)]
-pub(super) struct ReadPlace(Mutex<(u64, Timestamp)>);
+pub(super) struct ReadPlace(AtomicU64);
 
 impl ReadPlace {
-    fn lock(&self) -> MutexGuard<'_, (u64, Timestamp)> {
-        self.0.lock().expect(NOT_POISONED)
-    }
-
     /// Begins at the saved place of the mirror: what is before it was copied by an earlier run.
     pub(super) fn begin(&self, store: &Store, mirror: &str) {
-        match store.followed_until(mirror) {
-            Ok(place) => *self.lock() = place,
-            Err(error) => log::warn!("mirror {mirror}: its position is not read: {error}"),
-        }
+        self.0.store(store.followed_until(mirror), Ordering::Release);
     }
 
-    /// Goes on to a place, unless that is in a walk.
-    pub(super) fn advance(&self, place: Option<(u64, Timestamp)>) {
-        if let Some((sequence, time)) = place {
-            let mut read = self.lock();
-            *read = (read.0.max(sequence), read.1.max(time));
-        }
+    /// Goes on to a group.
+    pub(super) fn advance(&self, through: u64) {
+        self.0.fetch_max(through, Ordering::AcqRel);
     }
 
     /// Forgets the place, since everything is compared.
     pub(super) fn forget(&self) {
-        *self.lock() = (0, Timestamp::default());
+        self.0.store(0, Ordering::Release);
     }
 
-    /// Whether the change that made a version is before the place. `sequence` is the last group of
-    /// the log when the version was found.
-    pub(super) fn includes(&self, version: VersionId, sequence: u64) -> bool {
-        let (read, time) = *self.lock();
-        // Ids are microseconds.
-        read >= sequence || version.0 / 1000 + COMMIT_MAX_MILLIS < time.as_millis()
+    /// Whether the change that made a version is before the place. `last_group` is the last one
+    /// that the change can be in.
+    pub(super) fn includes(&self, last_group: u64) -> bool {
+        self.0.load(Ordering::Acquire) >= last_group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_with_the_last_group_that_it_can_be_in() {
+        let read = ReadPlace::default();
+        assert!(!read.includes(1), "nothing is read yet");
+        read.advance(5);
+        read.advance(3);
+        assert!(read.includes(5) && !read.includes(6));
+        read.forget();
+        assert!(!read.includes(1), "everything is compared");
     }
 }

@@ -261,18 +261,18 @@ impl Mirror {
         self.settings.replication
     }
 
-    /// How far a version is that rules send to it. `sequence` is the last group of the log when the
-    /// version was found.
+    /// How far a version is that rules send to it. `last_group` is the last one of the
+    /// log that its commit can be in ([`Store::last_group_of`]).
     pub fn progress(
         &self,
         bucket: (u64, &str),
         key: &str,
         version: VersionId,
-        sequence: u64,
+        last_group: u64,
     ) -> CopyProgress {
         let due = DueKey { bucket: (bucket.0, bucket.1.to_owned()), key: key.to_owned() };
         // The place comes first: a key that becomes due in between is found then.
-        let is_read = self.read_place.includes(version, sequence);
+        let is_read = self.read_place.includes(last_group);
         if !is_read || self.members.is_occupied(bucket.0) || self.keys.has_version(&due, version) {
             return CopyProgress::Due;
         }
@@ -570,7 +570,11 @@ impl MirrorFeed {
         if self.search.is_some() {
             return self.search_target(mirror, store, target);
         }
+        // The groups that are published before the look: it finds no change only where it has read
+        // all of them, also those that hold positions alone.
+        let published = store.published_sequence();
         let Some(batch) = self.follower.next(store, BATCH)? else {
+            mirror.read_place.advance(published);
             self.look_after(mirror, store, target)?;
             return Ok(false);
         };

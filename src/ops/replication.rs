@@ -24,8 +24,8 @@ pub struct ReplicatedVersion<'v> {
     pub bucket: (u64, &'v str),
     pub key: &'v str,
     pub id: VersionId,
-    /// The last group of the log when it was found.
-    pub sequence: u64,
+    /// The last group of the log that its commit can be in.
+    pub last_group: u64,
 }
 
 /// How far a version is, from good to bad.
@@ -105,7 +105,7 @@ pub(super) fn add_status(
         bucket: (bucket.info.id, &bucket.info.name),
         key: call.key(),
         id: version.id,
-        sequence: context.store.published_sequence(),
+        last_group: context.store.last_group_of(version.id),
     };
     let sending = rules.mirrors().filter(|mirror| rules.sends(mirror, candidate));
     let progress = sending.map(|mirror| targets.progress(mirror, replicated)).max();

@@ -11,7 +11,7 @@ impl ReplicationTargets for Mirrors {
     fn progress(&self, mirror: &str, version: ReplicatedVersion<'_>) -> ReplicationProgress {
         // Of a mirror that is not configured any more nothing is known.
         let Some(mirror) = self.get(mirror) else { return ReplicationProgress::Pending };
-        match mirror.progress(version.bucket, version.key, version.id, version.sequence) {
+        match mirror.progress(version.bucket, version.key, version.id, version.last_group) {
             CopyProgress::Done => ReplicationProgress::Completed,
             CopyProgress::Due => ReplicationProgress::Pending,
             CopyProgress::Refused => ReplicationProgress::Failed,

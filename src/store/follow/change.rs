@@ -100,10 +100,9 @@ pub struct ChangeBatch {
 }
 
 impl FollowPosition {
-    /// The last group before it, and a time before which every change is before it; `None` in a
-    /// walk.
-    pub fn read_through(&self) -> Option<(u64, Timestamp)> {
-        self.state.snapshot.is_none().then_some((self.state.position.sequence, self.time))
+    /// The last group before it; 0 in a walk.
+    pub fn read_through(&self) -> u64 {
+        if self.state.snapshot.is_some() { 0 } else { self.state.position.sequence }
     }
 
     /// Whether it is in a walk over everything that there is.

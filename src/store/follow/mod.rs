@@ -32,8 +32,7 @@ pub use change::{Change, ChangeBatch, ChangeKind, DeletedVersion, FollowPosition
 pub use departed::{DepartedBucket, DepartedBuckets};
 pub use follower::{Beginning, Follower};
 
-use crate::base::Timestamp;
-use crate::format::{BucketRecord, FollowerState, VersionSummary};
+use crate::format::{BucketRecord, FollowerState, VersionId, VersionSummary};
 pub use crate::format::{
     FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
@@ -154,27 +153,19 @@ impl Store {
         self.shared.published().sequence
     }
 
-    /// The last group that the saved place of a follower is after, and a time before which every
-    /// change is before that place; zeros for one that has none, or walks.
-    ///
-    /// # Errors
-    /// Of the disk.
-    pub fn followed_until(&self, name: &str) -> Result<(u64, Timestamp), StoreError> {
-        let nothing = (0, Timestamp::default());
-        let now = self.shared.clock.now();
-        let published = self.published_sequence();
-        let Some(state) = self.shared.index().follower(name).cloned() else { return Ok(nothing) };
-        if state.snapshot.is_some() {
-            return Ok(nothing);
-        }
-        let Some(mut log) = follower::open_log(&self.shared, state.position)? else { return Ok(nothing) };
-        let sequence = state.position.sequence;
-        match log.next(published) {
-            Ok(Some(next)) => Ok((sequence, next.group.header.time)),
-            Ok(None) => Ok((sequence, now)),
-            // The follower meets the damage itself, and reports it.
-            Err(_) => Ok(nothing),
-        }
+    /// The last group that the commit of a version can be in. It is that very group or a later one,
+    /// since ids are given before the commit; of a version from before the start of the store, it
+    /// may be any until then.
+    pub fn last_group_of(&self, version: VersionId) -> u64 {
+        self.shared.last_group_of(version)
+    }
+
+    /// The last group that the saved place of a follower is after; 0 for one that has none, or
+    /// walks.
+    pub fn followed_until(&self, name: &str) -> u64 {
+        let index = self.shared.index();
+        let state = index.follower(name).filter(|state| state.snapshot.is_none());
+        state.map_or(0, |state| state.position.sequence)
     }
 
     /// The notes of a follower: their keys and values.

@@ -14,6 +14,7 @@
 
 pub(super) mod backlog;
 pub(super) mod cause;
+pub(super) mod commit_bounds;
 pub(super) mod commit_counters;
 pub(crate) mod extents;
 pub(super) mod followers;
@@ -37,11 +38,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::limits::{KIB, MOVE_REMOTE_BELOW_LIVE_PERCENT, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::base::{Clock, NOT_POISONED, Timestamp};
-use crate::format::{ClientIds, CopyPhase, StoreId};
+use crate::format::{ClientIds, CopyPhase, Entry, StoreId, VersionId};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::shared::backlog::Backlog;
+use crate::store::shared::commit_bounds::CommitBounds;
 use crate::store::shared::commit_counters::CommitCounters;
 use crate::store::shared::followers::FollowerRegistry;
 use crate::store::shared::health::ScrubHealth;
@@ -115,6 +117,7 @@ pub(in crate::store) struct SharedStore {
     pub(in crate::store) options: StoreOptions,
     pub(in crate::store) segments: Segments,
     pub(in crate::store) ids: IdGenerator,
+    commit_bounds: Mutex<CommitBounds>,
     published: RwLock<Published>,
     owner_quotas: RwLock<Arc<OwnerQuotas>>,
     read_only: Mutex<Option<(ReadOnlyReason, String)>>,
@@ -176,6 +179,7 @@ impl SharedStore {
             options,
             segments,
             ids,
+            commit_bounds: Mutex::new(CommitBounds::after(sequence)),
             published: RwLock::new(Published { index: Arc::new(index), sequence, doubtful_segment: 0 }),
             owner_quotas: RwLock::default(),
             read_only: Mutex::default(),
@@ -233,6 +237,16 @@ impl SharedStore {
     /// The budget for the growth of the published index.
     pub(in crate::store) fn index_budget(&self) -> IndexBudget {
         IndexBudget::of(&self.index(), self.options.index_max_bytes)
+    }
+
+    /// Notes the ids of the versions in a group, before it is published.
+    pub(in crate::store) fn bound_versions(&self, sequence: u64, entries: &[Entry]) {
+        self.commit_bounds.lock().expect(NOT_POISONED).add(sequence, entries);
+    }
+
+    /// The last group that a version of the published index can be in.
+    pub(in crate::store) fn last_group_of(&self, version: VersionId) -> u64 {
+        self.commit_bounds.lock().expect(NOT_POISONED).last_of(version)
     }
 
     /// Replaces the published state. Only the commit leader may call it.

@@ -134,6 +134,31 @@ fn a_bucket_made_again_is_another_one() {
 }
 
 #[test]
+fn the_last_group_of_a_version_is_not_before_its_commit_however_long_that_took() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    let last_of = |key: &str| {
+        let version = store.find("b", key, Selector::Current).unwrap().version;
+        store.last_group_of(version.id)
+    };
+    // Large, so that it has its id before its commit.
+    let mut slow = store.writer("b", "slow", Some(200_000)).unwrap();
+    slow.write(bytes(1, 200_000)).unwrap();
+    put(&store, "b", "first", b"x").unwrap();
+    let first = store.published_sequence();
+    assert_eq!(last_of("first"), first);
+    put(&store, "b", "second", b"x").unwrap();
+    assert_eq!(last_of("first"), first, "a later version says nothing of an earlier one");
+    slow.commit(commit_of(&bytes(1, 200_000))).unwrap();
+    assert_eq!(last_of("slow"), store.published_sequence());
+    let known = store.find("b", "slow", Selector::Current).unwrap().version.id;
+    drop(store);
+    let store = open(&fs);
+    assert!(store.last_group_of(known) >= first + 2, "after a start it may be any group until then");
+}
+
+#[test]
 fn an_abandoned_writer_leaves_nothing_to_be_seen() {
     let fs = SimFs::new();
     let store = open(&fs);

@@ -442,9 +442,11 @@ impl GroupWriter {
                 return Err(StoreError::ReadOnly(why));
             }
         }
+        let sequence = self.log_writer.next_sequence() - 1;
+        self.shared.bound_versions(sequence, entries);
         self.shared.publish(Published {
             index: Arc::new(index),
-            sequence: self.log_writer.next_sequence() - 1,
+            sequence,
             doubtful_segment: pack_segment.unwrap_or(0),
         });
         self.confirmed = entries.is_empty();
