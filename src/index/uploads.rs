@@ -8,7 +8,8 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::base::Timestamp;
 use crate::format::{
-    ChecksumAlgorithm, ChecksumType, PartRecord, StorageClass, UploadId, UploadRecord, WrappedKey,
+    ChecksumAlgorithm, ChecksumType, ObjectOwner, PartRecord, StorageClass, UploadId, UploadRecord,
+    WrappedKey,
 };
 use crate::index::listing::{ListPage, ListQuery};
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
@@ -33,6 +34,8 @@ pub struct UploadSummary {
     pub initiated: Timestamp,
     /// The name of the user who initiated it.
     pub initiator: String,
+    /// The owner of the object to be, where it is not the owner of the bucket.
+    pub owner: Option<ObjectOwner>,
     /// The checksum that the client announced.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// The storage class that the object will have.
@@ -42,7 +45,8 @@ pub struct UploadSummary {
 impl From<&UploadRecord> for UploadSummary {
     fn from(record: &UploadRecord) -> Self {
         let UploadRecord { id, initiated, ref initiator, checksum, storage_class, .. } = *record;
-        Self { id, initiated, initiator: initiator.clone(), checksum, storage_class }
+        let owner = record.controls.users.as_ref().and_then(|users| users.owner.clone());
+        Self { id, initiated, initiator: initiator.clone(), owner, checksum, storage_class }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::s3::acl::{
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error, XmlConfiguration as _};
 use crate::store::{
-    BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectControls, ObjectOwner, VersionRecord,
+    BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectControls, ObjectOwner, Selector,
+    UploadSummary, VersionRecord, VersionSummary,
 };
 
 /// GetBucketAcl. Where ACLs are off, the owner alone has access by them.
@@ -71,13 +72,60 @@ fn owner<'o>(
     bucket: &'o ConfiguredBucket,
     version: &'o VersionRecord,
 ) -> &'o str {
-    let recorded = recorded_owner(version.controls.users.as_deref())
-        .filter(|_| configurations::ownership(context, bucket).has_acls());
+    owner_of_record(context, identity, bucket, recorded_owner(version.controls.users.as_deref()))
+}
+
+/// As [`owner`], for the owner that a record names.
+fn owner_of_record<'o>(
+    context: &Context,
+    identity: &Identity,
+    bucket: &'o ConfiguredBucket,
+    recorded: Option<&'o ObjectOwner>,
+) -> &'o str {
+    let recorded = recorded.filter(|_| configurations::ownership(context, bucket).has_acls());
     let known = recorded.filter(|owner| {
         let user = identity.known_in_acls(&owner.name);
         user.is_some_and(|user| user.is_meant(&owner.name, owner.since))
     });
     known.map_or(bucket.info.owner.as_str(), |owner| owner.name.as_str())
+}
+
+/// The owners that a listing of a bucket shows.
+pub(super) struct ListedOwners<'l> {
+    context: &'l Context,
+    identity: &'l Identity,
+    bucket: ConfiguredBucket,
+}
+
+impl<'l> ListedOwners<'l> {
+    /// The owners in the bucket of a call.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`.
+    pub(super) fn of(context: &'l Context, proof: &'l Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
+        let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+        Ok(Self { context, identity: proof.identity(), bucket })
+    }
+
+    /// The owner of a version. Listings have no owners, so that each is looked up where objects may
+    /// have one of their own. A version that is gone meanwhile, and a delete marker, are the bucket
+    /// owner's.
+    pub(super) fn of_version(&self, key: &str, version: &VersionSummary) -> String {
+        let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
+        let bucket = &self.bucket.info;
+        if version.delete_marker || !configurations::ownership(self.context, &self.bucket).has_acls() {
+            return bucket.owner.to_string();
+        }
+        match self.context.store.find_outline(&bucket.name, key, which) {
+            Ok(found) => owner(self.context, self.identity, &self.bucket, &found.version).to_owned(),
+            Err(_) => bucket.owner.to_string(),
+        }
+    }
+
+    /// The owner of the object that an upload will make.
+    pub(super) fn of_upload<'o>(&'o self, upload: &'o UploadSummary) -> &'o str {
+        owner_of_record(self.context, self.identity, &self.bucket, upload.owner.as_ref())
+    }
 }
 
 /// PutBucketAcl. Durable on return.

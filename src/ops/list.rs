@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::acl::ListedOwners;
 use super::client_error::ForClient as _;
 use super::listing::{ListParams, write_user};
 use super::{Context, memory, token};
@@ -12,7 +13,7 @@ use crate::store::{ListItem, ListPage, VersionSummary};
 use crate::xml::Writer;
 
 /// ListObjectsV2.
-pub(super) fn list_v2(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn list_v2(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let query = &call.query;
     let params = parse(query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
@@ -39,13 +40,16 @@ pub(super) fn list_v2(context: &Context, _: &Authorized, call: &Call<'_>) -> Res
     if let Some(key) = start_after {
         document.leaf("StartAfter", &params.encoded(key));
     }
-    let owner = (query.get("fetch-owner") == Some("true")).then_some(bucket.owner.as_str());
-    write_items(&params, &mut document, &page, owner);
+    let owners = match query.get("fetch-owner") {
+        Some("true") => Some(ListedOwners::of(context, proof, call)?),
+        _ => None,
+    };
+    write_items(&params, &mut document, &page, owners.as_ref());
     Ok(xml(200, document).holding(held))
 }
 
 /// ListObjects, version 1.
-pub(super) fn list_v1(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn list_v1(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let query = &call.query;
     if let Some(kind) = query.get("list-type") {
         return Err(S3Error::invalid_argument("list-type", kind, "list-type must be 2, or absent."));
@@ -67,7 +71,8 @@ pub(super) fn list_v1(context: &Context, _: &Authorized, call: &Call<'_>) -> Res
     if let Some(last) = page.last_if_truncated().filter(|_| grouped) {
         document.leaf("NextMarker", &params.encoded(&last.name()));
     }
-    write_items(&params, &mut document, &page, Some(&bucket.owner));
+    let owners = ListedOwners::of(context, proof, call)?;
+    write_items(&params, &mut document, &page, Some(&owners));
     Ok(xml(200, document).holding(held))
 }
 
@@ -80,10 +85,11 @@ fn write_items(
     params: &ListParams<'_>,
     document: &mut Writer,
     page: &ListPage<VersionSummary>,
-    owner: Option<&str>,
+    owners: Option<&ListedOwners<'_>>,
 ) {
     for (key, version) in page.keys() {
-        write_object(document, &params.encoded(&key), version, owner);
+        let owner = owners.map(|owners| owners.of_version(&key, version));
+        write_object(document, &params.encoded(&key), version, owner.as_deref());
     }
     params.write_prefixes(document, page);
 }

@@ -1,5 +1,6 @@
 //! ListObjectVersions.
 
+use super::acl::ListedOwners;
 use super::client_error::ForClient as _;
 use super::listing::{ListParams, write_user};
 use super::{Context, memory, version_id};
@@ -10,7 +11,7 @@ use crate::store::{ListItem, ListPage, ListedVersion, VersionRef};
 use crate::xml::Writer;
 
 /// ListObjectVersions: keys ascending, the newest version of each first.
-pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-keys", 0..=i32::MAX as usize)?;
     let markers = Markers::parse(context, &call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
@@ -27,7 +28,8 @@ pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result
     if let Some(last) = page.last_if_truncated() {
         write_next(context, &params, &mut document, last);
     }
-    write_items(context, &params, &mut document, &page, &bucket.owner);
+    let owners = ListedOwners::of(context, proof, call)?;
+    write_items(context, &owners, &params, &mut document, &page);
     Ok(xml(200, document).holding(held))
 }
 
@@ -79,14 +81,15 @@ fn write_next(
 /// Versions and delete markers in their order, then common prefixes.
 fn write_items(
     context: &Context,
+    owners: &ListedOwners<'_>,
     params: &ListParams<'_>,
     document: &mut Writer,
     page: &ListPage<ListedVersion>,
-    owner: &str,
 ) {
     for (key, listed) in page.keys() {
         let id = version_id::listing_id(context, &listed.version);
-        write_version(document, &params.encoded(&key), &id, listed, owner);
+        let owner = owners.of_version(&key, &listed.version);
+        write_version(document, &params.encoded(&key), &id, listed, &owner);
     }
     params.write_prefixes(document, page);
 }

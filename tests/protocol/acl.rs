@@ -626,6 +626,28 @@ fn the_owner_of_copies_and_uploads_is_who_makes_them() {
 }
 
 #[test]
+fn listings_show_the_owner_of_each_object() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    server.put("/b/a", b"x");
+    assert_eq!(server.request("PUT", "/b/z").by("bob").body(b"x").send().status, 200);
+    let of_both = ["/b", "/b?list-type=2&fetch-owner=true", "/b?versions"];
+    for target in of_both {
+        assert_eq!(server.get(target).all("ID"), ["owner", "bob"], "{target}");
+    }
+    assert_eq!(server.get("/b?list-type=2").all("ID"), [""; 0]);
+    assert_eq!(server.request("POST", "/b/up?uploads").by("bob").send().status, 200);
+    assert_eq!(server.get("/b?uploads").all("ID"), ["bob", "bob"], "initiator and owner");
+    // Without ACLs everything is the bucket owner's.
+    set_acl(&server, "/b?acl", "p-acl", "private");
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 200);
+    for target in of_both {
+        assert_eq!(server.get(target).all("ID"), ["owner", "owner"], "{target}");
+    }
+    assert_eq!(server.get("/b?uploads").all("ID"), ["bob", "owner"]);
+}
+
+#[test]
 fn a_block_of_public_access_leaves_grants_of_users_and_a_policy_denies_them() {
     let server = server_of_users();
     server.put("/b/k", b"x");

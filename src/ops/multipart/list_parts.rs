@@ -2,10 +2,11 @@
 
 use super::upload_id;
 use crate::auth::Authorized;
+use crate::ops::acl::ListedOwners;
 use crate::ops::client_error::ForClient as _;
 use crate::ops::encryption::{OtherKinds, ReadKey};
 use crate::ops::listing::{ListParams, write_user};
-use crate::ops::{Context, checksums, configurations, lifecycle, memory};
+use crate::ops::{Context, checksums, lifecycle, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartSummary, UploadSummary};
@@ -15,7 +16,7 @@ use crate::xml::Writer;
 /// without it the parts are listed without.
 pub(in crate::ops) fn list_parts(
     context: &Context,
-    _: &Authorized,
+    proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
@@ -46,9 +47,8 @@ pub(in crate::ops) fn list_parts(
         write_part(&mut document, part);
     }
     write_user(&mut document, "Initiator", &page.upload.initiator);
-    let of_object = configurations::recorded_owner(upload.controls.users.as_deref());
-    let owner = of_object.map_or(bucket.owner.as_str(), |owner| owner.name.as_str());
-    write_user(&mut document, "Owner", owner);
+    let owners = ListedOwners::of(context, proof, call)?;
+    write_user(&mut document, "Owner", owners.of_upload(&page.upload));
     document.plain("StorageClass", page.upload.storage_class.as_str());
     write_announced(&mut document, &page.upload);
     let response = xml(200, document).holding(held);

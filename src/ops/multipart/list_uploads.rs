@@ -2,6 +2,7 @@
 
 use super::list_parts::write_announced;
 use crate::auth::Authorized;
+use crate::ops::acl::ListedOwners;
 use crate::ops::client_error::ForClient as _;
 use crate::ops::listing::{ListParams, write_user};
 use crate::ops::{Context, memory};
@@ -13,7 +14,7 @@ use crate::xml::Writer;
 /// ListMultipartUploads.
 pub(in crate::ops) fn list_uploads(
     context: &Context,
-    _: &Authorized,
+    proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
@@ -34,9 +35,11 @@ pub(in crate::ops) fn list_uploads(
         write_next(context, &mut document, &params, last);
     }
     params.write_head(&mut document, "MaxUploads", page.truncated);
+    let owners = ListedOwners::of(context, proof, call)?;
     for (key, upload) in page.keys() {
         let id = context.store.client_ids().of_upload(upload.id);
-        write_upload(&mut document, &params.encoded(&key), id, upload, &bucket.owner);
+        let owner = owners.of_upload(upload);
+        write_upload(&mut document, &params.encoded(&key), id, upload, owner);
     }
     params.write_prefixes(&mut document, &page);
     Ok(xml(200, document).holding(held))
