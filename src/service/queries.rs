@@ -70,6 +70,21 @@ impl Service {
         self.may(identity, &mut call, operation).is_ok()
     }
 
+    /// Whether `identity` may delete versions of an object, delete markers among them, by a request
+    /// like `request`: what a restoration does.
+    pub fn may_delete_versions(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        target: TargetResource,
+    ) -> bool {
+        let Ok(of_version) = QueryParams::parse("versionId=null") else { return false };
+        let mut call = self.call_like(request);
+        call.target = target;
+        call.query = of_version;
+        self.may(identity, &mut call, Operation::DeleteObject).is_ok()
+    }
+
     /// The effect that lifecycle rules would have now, for a user who may set them and list
     /// everything that they take.
     ///

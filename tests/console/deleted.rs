@@ -291,6 +291,39 @@ fn what_cannot_come_back_has_no_undo() {
 }
 
 #[test]
+fn a_way_back_is_offered_to_those_alone_who_may_delete_versions() {
+    let site = Site::new();
+    let actions =
+        ["ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetObject", "PutObject", "DeleteObject"];
+    let restoring = [&actions[..], &["DeleteObjectVersion"]].concat();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("deleter", &actions, &["kept", "kept/*"])
+            + &user("restorer", &restoring, &["kept", "kept/*"])),
+    );
+    kept(&mut site.signed_in("owner"));
+    for (name, is_offered) in [("deleter", false), ("restorer", true)] {
+        let mut browser = site.signed_in(name);
+        browser.put("kept", "f/k", &[], b"x");
+        let after = delete_folder(&mut browser, "kept");
+        assert!(after.text().contains("1 object deleted"), "{name}: {}", after.text());
+        assert_eq!(after.text().contains(">Undo<"), is_offered, "{name}: {}", after.text());
+        let deleted = browser.get("bucket?name=kept&deleted=1");
+        assert!(deleted.text().contains("f/k"), "{name}: {}", deleted.text());
+        for form in ["row-restore", "delete-for-good"] {
+            let is_there = deleted.text().contains(&format!("data-form=\"{form}\""));
+            assert_eq!(is_there, is_offered, "{name} {form}: {}", deleted.text());
+        }
+        let object = browser.get("object?bucket=kept&key=f%2Fk");
+        assert!(object.text().contains("Deleted on "), "{name}: {}", object.text());
+        for form in ["restore-deleted", "undelete"] {
+            let is_there = object.text().contains(&format!("data-form=\"{form}\""));
+            assert_eq!(is_there, is_offered, "{name} {form}: {}", object.text());
+        }
+    }
+}
+
+#[test]
 fn the_page_of_a_deleted_object_brings_it_back() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");

@@ -84,7 +84,8 @@ fn undo(
     let is_small = deletions.len() <= UNDONE_MAX && bytes <= UNDONE_MAX_BYTES;
     let is_current = deletions.iter().all(|deletion| deletion.version.is_none());
     let versions = super::settings::versioning(view, selected.bucket);
-    let can_come_back = is_small && is_current && versions.as_deref() == Some("Enabled");
+    let may_restore = deletions.iter().all(|deletion| view.may_restore(selected.bucket, &deletion.key));
+    let can_come_back = is_small && is_current && may_restore && versions.as_deref() == Some("Enabled");
     can_come_back.then(|| UndoneDeletion {
         bucket: selected.bucket.to_owned(),
         at: uri::encode_query(&selected.at),

@@ -194,6 +194,15 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Whether the user may bring a deleted object back: list its versions, and delete the markers
+    /// above them. It decides what a page offers, and nothing else.
+    fn may_restore(&self, bucket: &str, key: &str) -> bool {
+        let identity = &self.visitor.identity;
+        let may_delete = target(Some(bucket), Some(key))
+            .is_ok_and(|target| self.console.service.may_delete_versions(identity, self.request, target));
+        may_delete && self.may(Operation::ListObjectVersions, bucket, None)
+    }
+
     /// The URL of an object for clients.
     fn s3_url(&self, bucket: &str, key: &str) -> String {
         format!("{}/{bucket}/{}", self.s3_origin(), uri::encode_path(key))

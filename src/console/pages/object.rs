@@ -46,6 +46,7 @@ struct ObjectPage<'a> {
     may_tag: bool,
     may_read: bool,
     may_delete: bool,
+    may_restore: bool,
     /// What was entered in the forms of the page.
     metadata_entered: EnteredFields<'a>,
     tags_entered: EnteredFields<'a>,
@@ -171,6 +172,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(key)),
         may_read: view.may(Operation::GetObject, bucket, Some(key)),
         may_delete: view.may(Operation::DeleteObject, bucket, Some(key)),
+        may_restore: view.may_restore(bucket, key),
         metadata_entered: view.entered(METADATA_FORM),
         tags_entered: view.entered(TAGS_FORM),
         share_entered: if view.params.has("expires") { view.entered(&[]) } else { EnteredFields::default() },
