@@ -126,7 +126,7 @@ pub struct Context {
     pub memory: Arc<Budget>,
     /// The names of the webhooks that buckets may notify.
     pub webhooks: Vec<String>,
-    /// The mirrors that rules of buckets may name; `None` where none is configured.
+    /// The mirrors; `None` where rules of buckets may name none of them.
     pub replication: Option<Arc<dyn ReplicationTargets>>,
     /// The keys of encrypted objects; the store has the same.
     pub keys: Arc<SharedKeyRing>,

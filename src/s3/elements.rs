@@ -21,6 +21,15 @@ pub(super) fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S
     Ok(child(element, name)?.map(|found| found.text().into_owned()))
 }
 
+/// A whole number, which may be negative.
+pub(super) fn number(element: Element<'_>, name: &str) -> Result<Option<i64>, S3Error> {
+    let Some(text) = text(element, name)? else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(S3Error::malformed_xml(&format!("<{name}> is not a whole number"))),
+    }
+}
+
 /// The error for an element that is not there.
 pub(super) fn missing(name: &str) -> S3Error {
     S3Error::malformed_xml(&format!("there is no <{name}>"))

@@ -31,6 +31,7 @@ pub mod range;
 pub mod render;
 pub mod replication;
 pub mod route;
+mod rule_filter;
 pub mod status;
 pub mod tags;
 pub mod uri;

@@ -2,9 +2,9 @@
 //! PutBucketReplication; S3 user guide, "Replication configuration file elements").
 
 use super::elements::{check_children, child, invalid, missing, text};
-use super::tags::{self, TagHolder};
+use super::rule_filter::RuleFilter;
 use super::{ErrorCode, S3Error, XmlConfiguration};
-use crate::base::limits::{KEY_LEN_MAX_BYTES, REPLICATION_RULES_MAX};
+use crate::base::limits::REPLICATION_RULES_MAX;
 use crate::xml::{Element, Writer};
 
 /// The stored name of the status that versions have which a mirror wrote, and the name of the
@@ -32,32 +32,13 @@ struct ReplicationRule {
     is_enabled: bool,
     /// `None` in rules of the first version.
     priority: Option<u32>,
-    filter: ReplicationFilter,
+    filter: RuleFilter,
     /// `None` where the rule says nothing.
     sends_markers: Option<bool>,
     /// Whether the rule says that it holds for objects that are there. It always does.
     states_existing: bool,
     /// The name of the mirror.
     mirror: String,
-}
-
-/// The conditions of a rule, which is read back in the form in which it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ReplicationFilter {
-    form: ConditionForm,
-    prefix: Option<String>,
-    tags: Vec<(String, String)>,
-}
-
-/// The place of the conditions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConditionForm {
-    /// A `Prefix` of the rule itself: the first version of rules.
-    Plain,
-    /// At most one condition in `Filter`.
-    Single,
-    /// Any number below `And`.
-    And,
 }
 
 /// A version that rules are asked about.
@@ -88,7 +69,7 @@ impl ReplicationConfiguration {
     /// Whether a version is sent to the mirror. Of several rules that apply, the one with the
     /// highest priority decides about delete markers.
     pub fn sends(&self, mirror: &str, version: ReplicationCandidate<'_>) -> bool {
-        let rules = self.enabled(mirror).filter(|rule| rule.filter.includes(version));
+        let rules = self.enabled(mirror).filter(|rule| rule.filter.includes(version.key, version.tags));
         let Some(rule) = rules.max_by_key(|rule| rule.priority) else { return false };
         !version.delete_marker || rule.sends_markers()
     }
@@ -108,11 +89,11 @@ impl ReplicationConfiguration {
             {
                 return Err(invalid(format!("Found duplicate priorities in rules: {priority}")));
             }
-            if rule.filter.form == ConditionForm::Plain {
+            if rule.filter.is_plain_prefix() {
                 rule.check_first_version(before)?;
             }
         }
-        let first = self.rules.iter().filter(|rule| rule.filter.form == ConditionForm::Plain).count();
+        let first = self.rules.iter().filter(|rule| rule.filter.is_plain_prefix()).count();
         match first == 0 || first == self.rules.len() {
             true => Ok(()),
             false => Err(invalid("All rules have a Filter, or none has.")),
@@ -191,7 +172,7 @@ impl ReplicationRule {
             id: id_of(rule, number)?,
             is_enabled,
             priority: priority_of(rule)?,
-            filter: ReplicationFilter::parse(rule)?,
+            filter: RuleFilter::parse(rule, RuleFilter::OF_OBJECTS)?,
             sends_markers: status_of(rule, "DeleteMarkerReplication")?,
             states_existing: states_existing.is_some(),
             mirror: mirror_of(destination)?,
@@ -202,13 +183,13 @@ impl ReplicationRule {
 
     /// Rules with a filter say more than those of the first version.
     fn check_second_version(&self) -> Result<(), S3Error> {
-        if self.filter.form == ConditionForm::Plain {
+        if self.filter.is_plain_prefix() {
             return Ok(());
         }
         let missing = match (self.priority, self.sends_markers) {
             (None, _) => "Priority",
             (_, None) => "DeleteMarkerReplication",
-            (Some(_), Some(true)) if !self.filter.tags.is_empty() => {
+            (Some(_), Some(true)) if self.filter.has_tags() => {
                 return Err(invalid(
                     "Delete marker replication is not supported if any Tag filter is specified.",
                 ));
@@ -252,76 +233,6 @@ impl ReplicationRule {
             element.element("DeleteMarkerReplication", |it| it.leaf("Status", status_text(sends)));
         }
         element.element("Destination", |it| it.leaf("Bucket", &format!("{ARN_PREFIX}{}", self.mirror)));
-    }
-}
-
-impl ReplicationFilter {
-    fn parse(rule: Element<'_>) -> Result<Self, S3Error> {
-        let filter = match (child(rule, "Filter")?, child(rule, "Prefix")?) {
-            (Some(_), Some(_)) => {
-                return Err(S3Error::malformed_xml("a rule has either <Filter> or <Prefix>"));
-            }
-            (None, None) => return Err(missing("Filter")),
-            (None, Some(_)) => {
-                Self { form: ConditionForm::Plain, prefix: text(rule, "Prefix")?, tags: Vec::new() }
-            }
-            (Some(filter), None) => match child(filter, "And")? {
-                Some(_) if filter.children().count() > 1 => {
-                    return Err(S3Error::malformed_xml("<And> stands alone in <Filter>"));
-                }
-                Some(and) => Self::parse_conditions(and, ConditionForm::And)?,
-                None if filter.children().count() > 1 => {
-                    return Err(S3Error::malformed_xml("more than one condition in <Filter> takes <And>"));
-                }
-                None => Self::parse_conditions(filter, ConditionForm::Single)?,
-            },
-        };
-        if filter.prefix().len() > KEY_LEN_MAX_BYTES {
-            return Err(invalid(format!("The maximum size of a prefix is {KEY_LEN_MAX_BYTES}.")));
-        }
-        tags::check(&filter.tags, TagHolder::Object)?;
-        Ok(filter)
-    }
-
-    fn parse_conditions(element: Element<'_>, form: ConditionForm) -> Result<Self, S3Error> {
-        check_children(element, &["Prefix", "Tag"])?;
-        let mut found = Vec::new();
-        for tag in element.all("Tag") {
-            let key = text(tag, "Key")?.ok_or_else(|| missing("Key"))?;
-            let value = text(tag, "Value")?.ok_or_else(|| missing("Value"))?;
-            found.push((key, value));
-        }
-        Ok(Self { form, prefix: text(element, "Prefix")?, tags: found })
-    }
-
-    fn prefix(&self) -> &str {
-        self.prefix.as_deref().unwrap_or_default()
-    }
-
-    fn includes(&self, version: ReplicationCandidate<'_>) -> bool {
-        version.key.starts_with(self.prefix()) && self.tags.iter().all(|tag| version.tags.contains(tag))
-    }
-
-    fn render(&self, rule: &mut Writer) {
-        match self.form {
-            ConditionForm::Plain => self.render_conditions(rule),
-            ConditionForm::Single => rule.element("Filter", |filter| self.render_conditions(filter)),
-            ConditionForm::And => rule.element("Filter", |filter| {
-                filter.element("And", |and| self.render_conditions(and));
-            }),
-        }
-    }
-
-    fn render_conditions(&self, element: &mut Writer) {
-        if let Some(prefix) = &self.prefix {
-            element.leaf("Prefix", prefix);
-        }
-        for (key, value) in &self.tags {
-            element.element("Tag", |tag| {
-                tag.leaf("Key", key);
-                tag.leaf("Value", value);
-            });
-        }
     }
 }
 
@@ -450,6 +361,19 @@ mod tests {
         assert!(sends(&rules, "keep/a", &[], false) && sends(&rules, "b", &[], true));
         assert!(!sends(&rules, "keep/a", &[], true));
         assert!(!rules.names("other") && rules.names("away"));
+    }
+
+    #[test]
+    fn filters_that_s3_refuses_are_refused() {
+        let twice = format!("<And>{TAG}{TAG}</And>");
+        for (filter, code) in [
+            ("<And></And>", ErrorCode::MalformedXML),
+            (&*format!("<Prefix>p</Prefix>{TAG}"), ErrorCode::MalformedXML),
+            ("<ObjectSizeLessThan>5</ObjectSizeLessThan>", ErrorCode::MalformedXML),
+            (&twice, ErrorCode::InvalidRequest),
+        ] {
+            assert_eq!(parse(&rule(1, filter, "Disabled")), Err(code), "{filter}");
+        }
     }
 
     #[test]

@@ -261,8 +261,11 @@ impl Service {
     /// The same service, whose API and metrics show these mirrors.
     #[must_use]
     pub fn with_mirrors(mut self, mirrors: Arc<Mirrors>) -> Self {
-        let targets = Arc::clone(&mirrors);
-        self.context.replication = Some(targets);
+        // Without such a mirror no GET looks for rules.
+        if mirrors.iter().any(|mirror| mirror.follows_rules()) {
+            let targets = Arc::clone(&mirrors);
+            self.context.replication = Some(targets);
+        }
         Self { mirrors, ..self }
     }
 

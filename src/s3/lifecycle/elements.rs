@@ -4,19 +4,10 @@ use std::ops::RangeInclusive;
 
 use crate::base::Timestamp;
 use crate::s3::S3Error;
-pub(super) use crate::s3::elements::{check_children, child, invalid, missing, text};
+pub(super) use crate::s3::elements::{check_children, child, invalid, missing, number, text};
 use crate::xml::Element;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
-
-/// A whole number, which may be negative.
-pub(super) fn number(element: Element<'_>, name: &str) -> Result<Option<i64>, S3Error> {
-    let Some(text) = text(element, name)? else { return Ok(None) };
-    match text.trim().parse() {
-        Ok(number) => Ok(Some(number)),
-        Err(_) => Err(S3Error::malformed_xml(&format!("<{name}> is not a whole number"))),
-    }
-}
 
 /// A positive number of `action`.
 ///

@@ -11,7 +11,6 @@ mod actions;
 mod configuration;
 mod elements;
 mod evaluation;
-mod filter;
 mod minimum_size;
 mod prefix_index;
 mod rule;

@@ -2,8 +2,8 @@
 
 use super::actions::{Expiration, LifecycleActions};
 use super::elements::{check_children, invalid, missing, text};
-use super::filter::LifecycleFilter;
 use crate::s3::S3Error;
+use crate::s3::rule_filter::RuleFilter;
 use crate::xml::{Document, Element, Writer};
 
 /// The longest id of a rule, in characters.
@@ -16,7 +16,7 @@ pub struct LifecycleRule {
     pub id: String,
     /// Whether it is in force.
     pub enabled: bool,
-    pub(super) filter: LifecycleFilter,
+    pub(super) filter: RuleFilter,
     /// What it does.
     pub actions: LifecycleActions,
 }
@@ -26,7 +26,7 @@ impl LifecycleRule {
 
     /// A rule for the keys that begin with `prefix`. It is checked with its configuration.
     pub fn new(id: &str, prefix: &str, enabled: bool, actions: LifecycleActions) -> Self {
-        Self { id: id.to_owned(), enabled, filter: LifecycleFilter::of_prefix(prefix), actions }
+        Self { id: id.to_owned(), enabled, filter: RuleFilter::of_prefix(prefix), actions }
     }
 
     /// Reads a rule that stands alone.
@@ -66,7 +66,7 @@ impl LifecycleRule {
     ///
     /// # Errors
     /// `MalformedXML`; `InvalidArgument` for a long id; `InvalidRequest` for actions that the
-    /// filter does not allow; the errors of [`LifecycleFilter::parse`] and
+    /// filter does not allow; the errors of [`RuleFilter::parse`] and
     /// [`LifecycleActions::parse`].
     pub(super) fn parse(element: Element<'_>) -> Result<Self, S3Error> {
         let known: Vec<_> =
@@ -75,7 +75,7 @@ impl LifecycleRule {
         let rule = Self {
             id: id(element)?,
             enabled: is_enabled(element)?,
-            filter: LifecycleFilter::parse(element)?,
+            filter: RuleFilter::parse(element, RuleFilter::OF_SIZED_OBJECTS)?,
             actions: LifecycleActions::parse(element)?,
         };
         rule.check()?;

@@ -1,14 +1,15 @@
-//! The filter of a rule, which is read back in the form in which it was written.
+//! The filter of a rule of the lifecycle or of replication, which is read back in the form in which
+//! it was written.
 
+use super::S3Error;
 use super::elements::{check_children, child, invalid, missing, number, text};
+use super::tags::{self, TagHolder};
 use crate::base::limits::KEY_LEN_MAX_BYTES;
-use crate::s3::S3Error;
-use crate::s3::tags::{self, TagHolder};
 use crate::xml::{Element, Writer};
 
 /// The conditions that an object meets, all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LifecycleFilter {
+pub(super) struct RuleFilter {
     form: FilterForm,
     prefix: Option<String>,
     tags: Vec<(String, String)>,
@@ -19,7 +20,7 @@ pub(super) struct LifecycleFilter {
 /// The place of the conditions in a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilterForm {
-    /// A `Prefix` of the rule itself, as before there were filters.
+    /// A `Prefix` of the rule itself: the first version of rules.
     Plain,
     /// At most one condition in `Filter`.
     Single,
@@ -27,15 +28,19 @@ enum FilterForm {
     And,
 }
 
-impl LifecycleFilter {
-    const CONDITIONS: [&str; 4] = ["Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"];
+impl RuleFilter {
+    /// The conditions of rules that are about objects.
+    pub(super) const OF_OBJECTS: &[&str] = &["Prefix", "Tag"];
+    /// Those, and the conditions about sizes.
+    pub(super) const OF_SIZED_OBJECTS: &[&str] =
+        &["Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"];
 
-    /// Reads the filter of an element `Rule`.
+    /// Reads the filter of an element `Rule`, which may have `conditions` of those names.
     ///
     /// # Errors
     /// `MalformedXML` unless there is either a `Filter` or a `Prefix`; `InvalidRequest` for
     /// conditions that cannot hold together; `InvalidTag`.
-    pub(super) fn parse(rule: Element<'_>) -> Result<Self, S3Error> {
+    pub(super) fn parse(rule: Element<'_>, conditions: &[&str]) -> Result<Self, S3Error> {
         match (child(rule, "Filter")?, child(rule, "Prefix")?) {
             (Some(_), Some(_)) => Err(S3Error::malformed_xml("a rule has either <Filter> or <Prefix>")),
             (None, None) => Err(missing("Filter")),
@@ -43,7 +48,7 @@ impl LifecycleFilter {
                 let prefix = text(rule, "Prefix")?;
                 Self { prefix, ..Self::of_form(FilterForm::Plain) }.checked()
             }
-            (Some(filter), None) => Self::parse_filter(filter),
+            (Some(filter), None) => Self::parse_filter(filter, conditions),
         }
     }
 
@@ -52,22 +57,26 @@ impl LifecycleFilter {
         Self { prefix: Some(prefix.to_owned()), ..Self::of_form(FilterForm::Single) }
     }
 
-    fn parse_filter(filter: Element<'_>) -> Result<Self, S3Error> {
+    fn parse_filter(filter: Element<'_>, conditions: &[&str]) -> Result<Self, S3Error> {
         let Some(and) = child(filter, "And")? else {
             if filter.children().count() > 1 {
                 return Err(S3Error::malformed_xml("more than one condition in <Filter> takes <And>"));
             }
-            return Self::parse_conditions(filter, FilterForm::Single);
+            return Self::parse_conditions(filter, FilterForm::Single, conditions);
         };
         match (filter.children().count(), and.children().count()) {
-            (1, 1..) => Self::parse_conditions(and, FilterForm::And),
+            (1, 1..) => Self::parse_conditions(and, FilterForm::And, conditions),
             (1, 0) => Err(S3Error::malformed_xml("<And> has no condition")),
             _ => Err(S3Error::malformed_xml("<And> stands alone in <Filter>")),
         }
     }
 
-    fn parse_conditions(element: Element<'_>, form: FilterForm) -> Result<Self, S3Error> {
-        check_children(element, &Self::CONDITIONS)?;
+    fn parse_conditions(
+        element: Element<'_>,
+        form: FilterForm,
+        conditions: &[&str],
+    ) -> Result<Self, S3Error> {
+        check_children(element, conditions)?;
         let filter = Self {
             form,
             prefix: text(element, "Prefix")?,
@@ -134,7 +143,7 @@ impl LifecycleFilter {
         self.prefix.as_deref().unwrap_or_default()
     }
 
-    /// Whether the rule has the old form without `Filter`.
+    /// Whether the rule has the first form, without `Filter`.
     pub(super) fn is_plain_prefix(&self) -> bool {
         self.form == FilterForm::Plain
     }
@@ -150,6 +159,11 @@ impl LifecycleFilter {
     pub(super) fn includes_size(&self, size: u64) -> bool {
         self.larger_than.is_none_or(|bound| size > bound)
             && self.smaller_than.is_none_or(|bound| size < bound)
+    }
+
+    /// Whether an object of that key and those tags, of any size, meets the conditions.
+    pub(super) fn includes(&self, key: &str, tags: &[(String, String)]) -> bool {
+        key.starts_with(self.prefix()) && self.includes_tags(tags)
     }
 
     pub(super) fn includes_tags(&self, tags: &[(String, String)]) -> bool {
