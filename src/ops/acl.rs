@@ -1,6 +1,8 @@
 //! The access control lists of buckets and objects. An object belongs to the user who put it, unless
 //! its bucket gives all objects to its own owner. Anonymous users own nothing.
 
+use std::borrow::Cow;
+
 use super::access::{self, Place};
 use super::amend::amend;
 use super::client_error::ForClient as _;
@@ -95,6 +97,8 @@ pub(super) struct ListedOwners<'l> {
     context: &'l Context,
     identity: &'l Identity,
     bucket: ConfiguredBucket,
+    /// Whether objects may have owners of their own.
+    has_acls: bool,
 }
 
 impl<'l> ListedOwners<'l> {
@@ -104,21 +108,25 @@ impl<'l> ListedOwners<'l> {
     /// `NoSuchBucket`.
     pub(super) fn of(context: &'l Context, proof: &'l Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
         let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-        Ok(Self { context, identity: proof.identity(), bucket })
+        let has_acls = configurations::ownership(context, &bucket).has_acls();
+        Ok(Self { context, identity: proof.identity(), bucket, has_acls })
     }
 
     /// The owner of a version. Listings have no owners, so that each is looked up where objects may
     /// have one of their own. A version that is gone meanwhile, and a delete marker, are the bucket
     /// owner's.
-    pub(super) fn of_version(&self, key: &str, version: &VersionSummary) -> String {
-        let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
+    pub(super) fn of_version(&self, key: &str, version: &VersionSummary) -> Cow<'_, str> {
         let bucket = &self.bucket.info;
-        if version.delete_marker || !configurations::ownership(self.context, &self.bucket).has_acls() {
-            return bucket.owner.to_string();
+        if version.delete_marker || !self.has_acls {
+            return Cow::Borrowed(&bucket.owner);
         }
+        let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
         match self.context.store.find_outline(&bucket.name, key, which) {
-            Ok(found) => owner(self.context, self.identity, &self.bucket, &found.version).to_owned(),
-            Err(_) => bucket.owner.to_string(),
+            Ok(found) => {
+                let owner = owner(self.context, self.identity, &self.bucket, &found.version);
+                Cow::Owned(owner.to_owned())
+            }
+            Err(_) => Cow::Borrowed(&bucket.owner),
         }
     }
 
