@@ -15,7 +15,7 @@ use crate::s3::acl::{
     RequestedAcl,
 };
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error, XmlConfiguration as _};
+use crate::s3::{Call, ErrorCode, ObjectOwnership, Operation, Response, S3Error, XmlConfiguration as _};
 use crate::store::{
     BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectControls, ObjectOwner, Selector,
     UploadSummary, VersionRecord, VersionSummary,
@@ -205,6 +205,9 @@ fn parse(request: &[u8], owner: &str) -> Result<RequestedAcl, S3Error> {
 /// The ACL to set; `None` where ACLs are off and the request changes nothing (S3 user guide,
 /// "Controlling ownership of objects and disabling ACLs"). `owner` has full control without it.
 ///
+/// Where ACLs are off, S3 takes `private` with a new object from the account of the bucket, and SDKs
+/// send it unasked. It refuses to set it later, whoever asks.
+///
 /// # Errors
 /// `AccessControlListNotSupported` where ACLs are off; `InvalidArgument` for an unknown user;
 /// `AccessDenied` for a public ACL that the public access block refuses.
@@ -218,7 +221,11 @@ fn allowed(
 ) -> Result<Option<Acl>, S3Error> {
     let bucket_owner = bucket.info.owner.as_str();
     if !configurations::ownership(context, bucket).has_acls() {
-        return match requested.is_without_effect(bucket_owner) {
+        let is_taken = match call.operation {
+            Operation::PutBucketAcl | Operation::PutObjectAcl => requested.is_full_control_of(bucket_owner),
+            _ => requested.is_without_effect(bucket_owner),
+        };
+        return match is_taken {
             true => Ok(None),
             false => Err(S3Error::new(ErrorCode::AccessControlListNotSupported)),
         };

@@ -64,10 +64,10 @@ fn where_acls_are_off_the_owner_has_everything_and_nothing_is_set() {
     server.put("/b/k", b"x");
     for target in ["/b?acl", "/b/k?acl"] {
         assert_eq!(grants(&server, target), granted(&[]));
-        for acl in ["private", "bucket-owner-full-control"] {
-            assert_eq!(server.request("PUT", target).header("p-acl", acl).send().status, 200);
+        for (name, value) in [("p-acl", "bucket-owner-full-control"), ("p-grant-full-control", "id=owner")] {
+            assert_eq!(server.request("PUT", target).header(name, value).send().status, 200);
         }
-        for acl in ["public-read", "authenticated-read", "bucket-owner-read", "aws-exec-read"] {
+        for acl in ["private", "public-read", "authenticated-read", "bucket-owner-read", "aws-exec-read"] {
             let put = server.request("PUT", target).header("p-acl", acl).send();
             put.is_error(400, "AccessControlListNotSupported");
         }
@@ -77,9 +77,15 @@ fn where_acls_are_off_the_owner_has_everything_and_nothing_is_set() {
             200,
             "an ACL that changes nothing"
         );
-        let more = String::from_utf8(own).unwrap().replace("FULL_CONTROL", "READ");
-        let more = server.request("PUT", target).body(more.as_bytes()).send();
-        more.is_error(400, "AccessControlListNotSupported");
+        let own = String::from_utf8(own).unwrap();
+        let (before, rest) = own.split_once("<AccessControlList>").unwrap();
+        let (grants, after) = rest.split_once("</AccessControlList>").unwrap();
+        let less = grants.replace("FULL_CONTROL", "READ");
+        for grants in ["", &less] {
+            let other = format!("{before}<AccessControlList>{grants}</AccessControlList>{after}");
+            let other = server.request("PUT", target).body(other.as_bytes()).send();
+            other.is_error(400, "AccessControlListNotSupported");
+        }
     }
     for target in ["/b/new", "/b/new?uploads"] {
         let method = if target.ends_with("uploads") { "POST" } else { "PUT" };
@@ -89,6 +95,8 @@ fn where_acls_are_off_the_owner_has_everything_and_nothing_is_set() {
         create("p-acl", "public").is_error(400, "InvalidArgument");
         for acl in ["private", "bucket-owner-full-control"] {
             assert_eq!(create("p-acl", acl).status, 200);
+            let by_other = server.request(method, target).by("other").header("p-acl", acl).send();
+            assert_eq!(by_other.status, 200, "all users are of the account of the bucket");
         }
         assert_eq!(create("p-grant-full-control", "id=owner").status, 200);
     }

@@ -122,7 +122,8 @@ fn body_of(target: &str) -> &'static [u8] {
               </CORSRule></CORSConfiguration>"
         }
         _ if target.contains("?acl") => {
-            b"<AccessControlPolicy><AccessControlList/></AccessControlPolicy>"
+            b"<AccessControlPolicy><AccessControlList><Grant><Grantee><ID>owner</ID></Grantee>\
+              <Permission>FULL_CONTROL</Permission></Grant></AccessControlList></AccessControlPolicy>"
         }
         _ if target.contains("?tagging") => b"<Tagging><TagSet/></Tagging>",
         _ => b"",

@@ -75,8 +75,9 @@ impl RequestedAcl {
         }
     }
 
-    /// Whether it may be set where ACLs are off: the owner of the bucket has full control, and
-    /// nobody else anything.
+    /// Whether it changes nothing where ACLs are off: the owner of the bucket has full control, and
+    /// nobody else anything. `private` with a new object is such a list, since all users are of one
+    /// account, and with ACLs off the objects of an account are the bucket owner's.
     pub fn is_without_effect(&self, bucket_owner: &str) -> bool {
         let is_usual = |grant: &RequestedGrant| {
             grant.grantee == bucket_owner && grant.permissions == AclPermissions::ALL
@@ -85,6 +86,13 @@ impl RequestedAcl {
             && self.users.iter().all(is_usual)
             && self.share != OwnerShare::Read
             && !self.grants_to_service
+    }
+
+    /// Whether it says that the owner of the bucket has full control, and nothing else: the canned
+    /// ACL `bucket-owner-full-control`, or the same as a list.
+    pub fn is_full_control_of(&self, bucket_owner: &str) -> bool {
+        let names_owner = self.share == OwnerShare::FullControl || !self.users.is_empty();
+        names_owner && self.is_without_effect(bucket_owner)
     }
 
     /// Whether it grants nothing to anybody but this owner.
@@ -233,6 +241,7 @@ mod tests {
             ("log-delivery-write", RequestedAcl { users: logs, ..RequestedAcl::default() }, false),
         ] {
             assert_eq!(expected.is_without_effect("ann"), is_without_effect, "{name}");
+            assert_eq!(expected.is_full_control_of("ann"), name == "bucket-owner-full-control", "{name}");
             assert_eq!(requested(&[("acl", name)]), Ok(Some(expected)), "{name}");
         }
         for name in ["", "public", "Private"] {
@@ -270,6 +279,7 @@ mod tests {
         ] {
             let acl = requested(&[(name, of_owner)]).unwrap().unwrap();
             assert_eq!(acl.is_without_effect("ann"), without_effect, "{name} {of_owner}");
+            assert_eq!(acl.is_full_control_of("ann"), without_effect, "{name} {of_owner}");
             assert_eq!(acl.is_private("ann"), of_owner == "id=ann");
         }
         let logs = requested(&[("grant-write", &format!("uri={LOG_DELIVERY}"))]).unwrap().unwrap();
