@@ -43,7 +43,8 @@ pub struct AclGrants(u8);
 pub struct NamedUsers {
     /// The owner of the object, where it is not the owner of the bucket.
     pub owner: Option<ObjectOwner>,
-    /// The users with grants, at most [`NamedUsers::GRANTS_MAX`], in the order of the list.
+    /// The users with grants, at most [`NamedUsers::GRANTS_MAX`], in the order of the list. One may
+    /// be there several times, with what was granted to it each time.
     pub grants: Vec<UserGrant>,
 }
 

@@ -81,7 +81,7 @@ fn where_acls_are_off_the_owner_has_everything_and_nothing_is_set() {
         let (before, rest) = own.split_once("<AccessControlList>").unwrap();
         let (grants, after) = rest.split_once("</AccessControlList>").unwrap();
         let less = grants.replace("FULL_CONTROL", "READ");
-        for grants in ["", &less] {
+        for grants in ["", &less, &format!("{grants}{less}")] {
             let other = format!("{before}<AccessControlList>{grants}</AccessControlList>{after}");
             let other = server.request("PUT", target).body(other.as_bytes()).send();
             other.is_error(400, "AccessControlListNotSupported");
@@ -531,14 +531,26 @@ fn grants_of_users_come_back_and_can_be_put_again() {
             put.header("p-grant-full-control", "id=bob").header("p-grant-write-acp", "id=eve").send().status,
             200
         );
-        let expected =
-            granted(&[(ALL_USERS, "READ"), ("bob", "FULL_CONTROL"), ("eve", "READ"), ("eve", "WRITE_ACP")]);
+        let expected = granted(&[
+            (ALL_USERS, "READ"),
+            ("bob", "READ"),
+            ("eve", "READ"),
+            ("eve", "WRITE_ACP"),
+            ("bob", "FULL_CONTROL"),
+        ]);
         assert_eq!(grants(&server, target), expected);
         let document = server.get(target).body;
         set_acl(&server, target, "p-acl", "private");
         assert_eq!(grants(&server, target), granted(&[]));
         assert_eq!(server.request("PUT", target).body(&document).send().status, 200);
         assert_eq!(grants(&server, target), expected);
+        let four = ["read", "write", "read-acp", "write-acp"];
+        let put = four
+            .iter()
+            .fold(server.request("PUT", target), |put, name| put.header(&format!("p-grant-{name}"), "id=bob"));
+        assert_eq!(put.send().status, 200);
+        let each = [("bob", "READ"), ("bob", "WRITE"), ("bob", "READ_ACP"), ("bob", "WRITE_ACP")];
+        assert_eq!(grants(&server, target), granted(&each), "and not FULL_CONTROL, which nobody granted");
     }
     let many: Vec<_> = (0..101).map(|nth| format!("id=user-{nth}")).collect();
     let put = server.request("PUT", "/b/k?acl").header("p-grant-read", many.join(",")).send();

@@ -152,7 +152,7 @@ pub struct NamedGrant {
 pub struct Acl {
     /// To the predefined groups.
     pub groups: GroupGrants,
-    /// To users, in their order.
+    /// To users, in their order. A user may have several.
     pub users: Vec<NamedGrant>,
 }
 

@@ -34,12 +34,23 @@ pub struct RequestedGrant {
     pub permissions: AclPermissions,
 }
 
+impl RequestedGrant {
+    /// Whether it can have `more`, too, and still be shown as granted: all permissions in one grant
+    /// are `FULL_CONTROL`.
+    fn can_show(&self, more: AclPermissions) -> bool {
+        let is_full = self.permissions == AclPermissions::ALL;
+        let both = self.permissions.with(more);
+        is_full == (more == AclPermissions::ALL) && is_full == (both == AclPermissions::ALL)
+    }
+}
+
 /// An ACL that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestedAcl {
     /// What it grants the predefined groups.
     pub groups: GroupGrants,
-    /// What it grants users, each named once.
+    /// What it grants users. One has two entries at most: S3 shows `FULL_CONTROL` and the four
+    /// permissions as they were granted, also beside each other.
     pub users: Vec<RequestedGrant>,
     /// What a canned ACL grants the owner of the bucket.
     pub share: OwnerShare,
@@ -179,14 +190,17 @@ impl RequestedAcl {
     /// `MalformedACLError` for more grants than a list may have.
     pub(super) fn add_user(&mut self, id: &str, permissions: &[AclPermission]) -> Result<(), S3Error> {
         let permissions = AclPermissions::of(permissions);
-        if let Some(grant) = self.users.iter_mut().find(|grant| grant.grantee == id) {
-            grant.permissions = grant.permissions.with(permissions);
-            return Ok(());
+        let of_user = self.users.iter_mut().filter(|grant| grant.grantee == id);
+        for grant in of_user {
+            if grant.can_show(permissions) {
+                grant.permissions = grant.permissions.with(permissions);
+                return Ok(());
+            }
         }
         let bytes: usize = self.users.iter().map(|grant| grant.grantee.len()).sum();
         if self.users.len() >= ACL_GRANTS_MAX || bytes + id.len() > ACL_NAMES_MAX_BYTES {
             return Err(S3Error::new(ErrorCode::MalformedACLError).message(format!(
-                "An ACL grants to at most {ACL_GRANTS_MAX} users, with names of {ACL_NAMES_MAX_BYTES} bytes in all."
+                "An ACL names at most {ACL_GRANTS_MAX} users, one with FULL_CONTROL beside other grants twice, with names of {ACL_NAMES_MAX_BYTES} bytes in all."
             )));
         }
         self.users.push(RequestedGrant { grantee: id.to_owned(), permissions });
@@ -290,6 +304,24 @@ mod tests {
             assert_eq!(requested(&[("grant-read", value)]), Err(ErrorCode::InvalidArgument), "{value}");
         }
         assert_eq!(requested(&[("acl", "private"), ("grant-read", all)]), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
+    fn full_control_and_its_parts_stay_as_they_were_granted() {
+        use AclPermission::{Read, ReadAcp, Write, WriteAcp};
+        let of = |headers: &[&str]| {
+            let lines: Vec<_> = headers.iter().map(|name| (*name, "id=bob")).collect();
+            requested(&lines).unwrap().unwrap().users
+        };
+        let parts = ["grant-read", "grant-write", "grant-read-acp", "grant-write-acp"];
+        let three = user("bob", &[Read, Write, ReadAcp]);
+        assert_eq!(of(&parts), [three.clone(), user("bob", &[WriteAcp])]);
+        let full = user("bob", &AclPermission::ALL);
+        assert_eq!(of(&["grant-full-control"]), std::slice::from_ref(&full));
+        assert_eq!(of(&["grant-read", "grant-full-control"]), [user("bob", &[Read]), full]);
+        let twice = requested(&[("grant-full-control", "id=bob, id=bob"), ("grant-read", "id=bob, id=bob")]);
+        assert_eq!(twice.unwrap().unwrap().users.len(), 2);
+        assert!(!three.can_show(AclPermissions::of(&[WriteAcp])));
     }
 
     #[test]
