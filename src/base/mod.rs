@@ -35,7 +35,7 @@ pub use checksum::ChecksumAlgorithm;
 pub use claims::claim_at;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use core_files::forbid_core_files;
-pub use delete_condition::DeleteCondition;
+pub use delete_condition::{DeleteCondition, OwnerCondition};
 pub use entity_tag::WriteCondition;
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
 pub use header_value::signed_words;

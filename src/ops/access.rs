@@ -13,7 +13,7 @@ use crate::s3::object_lock::legal_hold_name;
 use crate::s3::{
     Call, CopySourceHeader, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags,
 };
-use crate::store::{ConfiguredBucket, EncryptionKind, Selector, VersionRecord};
+use crate::store::{ConfiguredBucket, EncryptionKind, OwnerCondition, Selector, VersionRecord};
 
 /// The object or bucket of a permission.
 #[derive(Clone, Copy)]
@@ -166,6 +166,33 @@ pub(super) fn check_found(
         true => check(context, proof, call, proof.action(), place),
         false => Ok(()),
     }
+}
+
+/// Checks the permission to delete an object. The commit checks its owner again, where the decision
+/// depended on it.
+///
+/// # Errors
+/// `AccessDenied`.
+pub(super) fn check_deletion(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    action: Action,
+    place: Place<'_>,
+) -> Result<OwnerCondition, S3Error> {
+    let facts = StoredFacts::new(context, call, proof.identity(), action, place);
+    let facts = StoredFacts { memo: Some(proof.memo()), ..facts };
+    if !proof.may(action, place.resource, &facts) {
+        return Err(S3Error::new(ErrorCode::AccessDenied));
+    }
+    if !facts.uses_object() {
+        return Ok(OwnerCondition::Any);
+    }
+    let users = facts.object().and_then(|version| version.controls.users.as_deref());
+    Ok(match configurations::recorded_owner(users) {
+        Some(owner) => OwnerCondition::User { name: owner.name.clone(), since: owner.since },
+        None => OwnerCondition::Bucket,
+    })
 }
 
 /// Whether the policy of a bucket depends on the tags that a request gives an object.
@@ -358,7 +385,12 @@ impl AccessFacts for StoredFacts<'_> {
         }
     }
 
+    /// A bucket stands for any object of it. DeleteObjects names its objects in the body, and decides
+    /// each by itself.
     fn owns_object(&self, user: AclUser<'_>) -> bool {
+        if matches!(self.place.resource, Resource::Bucket(_)) {
+            return true;
+        }
         self.object().is_some_and(|version| {
             let recorded = configurations::recorded_owner(version.controls.users.as_deref());
             match recorded {
@@ -438,7 +470,10 @@ impl StatedEncryption for StoredFacts<'_> {
 
 impl ExistingTags for StoredFacts<'_> {
     fn value(&self, key: &str) -> Option<String> {
-        let tags = &self.object().filter(|_| self.action.has_existing_tags())?.tags;
+        if !self.action.has_existing_tags() {
+            return None;
+        }
+        let tags = &self.object()?.tags;
         tags.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     }
 }

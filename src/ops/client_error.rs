@@ -117,7 +117,7 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::PartReplaced(_) => ErrorCode::InvalidPart,
         StoreError::PartsOutOfOrder => ErrorCode::InvalidPartOrder,
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
-        StoreError::Locked => ErrorCode::AccessDenied,
+        StoreError::Locked | StoreError::OtherOwner => ErrorCode::AccessDenied,
         StoreError::InvalidBucketState => ErrorCode::InvalidBucketState,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
         StoreError::WrongCustomerKey => ErrorCode::AccessDenied,

@@ -13,9 +13,12 @@ use crate::xml::{Element, Writer};
 /// DeleteObject. The status is 204 even if nothing was deleted. Durable on return.
 pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let which = version_id::selector(context, call)?;
-    let condition = conditions::delete_condition(call.headers(), call.vendor())?;
+    let mut condition = conditions::delete_condition(call.headers(), call.vendor())?;
     if !condition.is_none() {
         new_object::check_may_compare(context, proof, call, Place::target(call))?;
+    }
+    if proof.depends_on_object() {
+        condition.owner = access::check_deletion(context, proof, call, proof.action(), Place::target(call))?;
     }
     let deletion = Deletion { key: call.key().to_owned(), which, condition };
     object_lock::check_bypass_is_of_use(context, call)?;
@@ -123,7 +126,12 @@ fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, S3Error> {
     Ok(ObjectIdentifier {
         key: child_text(object, "Key")?.unwrap_or_default(),
         version: child_text(object, "VersionId")?.filter(|version| !version.is_empty()),
-        condition: DeleteCondition { if_match: child_text(object, "ETag")?, size, modified },
+        condition: DeleteCondition {
+            if_match: child_text(object, "ETag")?,
+            size,
+            modified,
+            ..DeleteCondition::default()
+        },
     })
 }
 
@@ -187,12 +195,13 @@ fn check(
         }
     };
     let place = Place::object(call.bucket(), key.as_str()).version(object.version.as_deref());
-    access::check(context, proof, call, action, place)?;
+    let owner = access::check_deletion(context, proof, call, action, place)?;
     object_lock::bypasses_governance(context, proof, call, place)?;
     if !object.condition.is_none() {
         new_object::check_may_compare(context, proof, call, place)?;
     }
-    Ok(Deletion { key: object.key.clone(), which, condition: object.condition.clone() })
+    let condition = DeleteCondition { owner, ..object.condition.clone() };
+    Ok(Deletion { key: object.key.clone(), which, condition })
 }
 
 fn write_deleted(context: &Context, document: &mut Writer, object: &ObjectIdentifier, deleted: Deleted) {

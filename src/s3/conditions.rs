@@ -122,6 +122,7 @@ pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<
         if_match: text(headers, "if-match")?,
         size: vendor_value(vendor, "if-match-size", expected_size)?,
         modified: vendor_value(vendor, "if-match-last-modified-time", expected_time)?,
+        ..DeleteCondition::default()
     })
 }
 
@@ -315,7 +316,12 @@ mod tests {
         let time = "x-amz-if-match-last-modified-time";
         let modified = expected_time(MODIFIED);
         assert!(modified.is_some());
-        let all = DeleteCondition { if_match: Some(TAG.to_owned()), size: Some(7), modified };
+        let all = DeleteCondition {
+            if_match: Some(TAG.to_owned()),
+            size: Some(7),
+            modified,
+            ..DeleteCondition::default()
+        };
         assert_eq!(read(&[("if-match", TAG), (size, "7"), (time, MODIFIED)]), Ok(all));
         assert_eq!(read(&[]), Ok(DeleteCondition::default()));
         for wrong in [(size, "-1"), (size, ""), (size, "7x"), (time, "yesterday"), (time, "")] {

@@ -70,6 +70,9 @@ pub enum StoreError {
     /// A precondition was false at the commit.
     #[error("a precondition is false")]
     PreconditionFailed,
+    /// The object is not, or is no longer, that of the user who may delete it as its owner.
+    #[error("the object belongs to another user")]
+    OtherOwner,
     /// A retention or a legal hold keeps the version.
     #[error("a retention or a legal hold keeps the version")]
     Locked,

@@ -56,7 +56,7 @@ mod tier;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-pub use crate::base::{DeleteCondition, Quota, WriteCondition};
+pub use crate::base::{DeleteCondition, OwnerCondition, Quota, WriteCondition};
 pub use crate::crypto::{KeySource, MasterKey, NamedKey};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,

@@ -545,9 +545,9 @@ fn grants_of_users_come_back_and_can_be_put_again() {
         assert_eq!(server.request("PUT", target).body(&document).send().status, 200);
         assert_eq!(grants(&server, target), expected);
         let four = ["read", "write", "read-acp", "write-acp"];
-        let put = four
-            .iter()
-            .fold(server.request("PUT", target), |put, name| put.header(&format!("p-grant-{name}"), "id=bob"));
+        let put = four.iter().fold(server.request("PUT", target), |put, name| {
+            put.header(&format!("p-grant-{name}"), "id=bob")
+        });
         assert_eq!(put.send().status, 200);
         let each = [("bob", "READ"), ("bob", "WRITE"), ("bob", "READ_ACP"), ("bob", "WRITE_ACP")];
         assert_eq!(grants(&server, target), granted(&each), "and not FULL_CONTROL, which nobody granted");
@@ -684,4 +684,36 @@ fn a_block_of_public_access_leaves_grants_of_users_and_a_policy_denies_them() {
     server.delete("/b?policy");
     assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 200);
     assert_eq!(status(&server, "bob", "GET", "/b/k"), 403);
+}
+
+#[test]
+fn the_owner_of_an_object_is_checked_again_where_it_is_deleted() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    server.set_versioning("Enabled");
+    assert_eq!(status(&server, "bob", "PUT", "/b/k"), 200);
+    // Both deletions are permitted before the first is made. The second finds no object of bob's.
+    let twice = "<Delete><Object><Key>k</Key></Object><Object><Key>k</Key></Object></Delete>";
+    let asked = server.request("POST", "/b?delete").by("bob").body(twice.as_bytes());
+    let answer = asked.header("Content-MD5", delete::content_md5(twice)).send();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.all("DeleteMarker"), ["true"]);
+    let versions = server.get("/b?versions").text().matches("<DeleteMarker>").count();
+    assert_eq!(versions, 1, "a marker of his own, and none on a marker");
+    // The key of another in the list is refused by itself.
+    server.put("/b/other", b"x");
+    let of_other = "<Delete><Object><Key>other</Key></Object></Delete>";
+    let asked = server.request("POST", "/b?delete").by("bob").body(of_other.as_bytes());
+    let answer = asked.header("Content-MD5", delete::content_md5(of_other)).send();
+    assert_eq!((answer.status, answer.all("Code")), (200, vec!["AccessDenied".to_owned()]));
+    assert_eq!(server.get("/b/other").status, 200);
+    let eve = server.request("POST", "/b?delete").by("eve").body(of_other.as_bytes());
+    eve.header("Content-MD5", delete::content_md5(of_other)).send().is_error(403, "AccessDenied");
+    // Whom the users file lets delete adds one on each call, as ever.
+    let answer = server.request("POST", "/b?delete").body(twice.as_bytes());
+    let answer = answer.header("Content-MD5", delete::content_md5(twice)).send();
+    assert_eq!(answer.all("DeleteMarker"), ["true", "true"]);
+    server.put("/b/k", b"x");
+    assert_eq!(status(&server, "bob", "DELETE", "/b/k"), 403);
+    assert_eq!(server.get("/b/k").status, 200);
 }

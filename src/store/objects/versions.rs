@@ -233,7 +233,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion:
-    /// [`StoreError::PreconditionFailed`], [`StoreError::Locked`].
+    /// [`StoreError::PreconditionFailed`], [`StoreError::OtherOwner`], [`StoreError::Locked`].
     pub fn delete(
         &self,
         bucket: &str,

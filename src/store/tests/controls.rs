@@ -115,6 +115,45 @@ fn the_owner_of_an_object_stays_when_its_list_changes_and_only_names_need_their_
 }
 
 #[test]
+fn a_deletion_by_an_owner_spares_what_another_put_in_its_place() {
+    let store = bucket(&SimFs::new(), options());
+    let put_of = |name: Option<&str>, millis| {
+        let since = Timestamp::from_millis(millis);
+        let owner = name.map(|name| ObjectOwner { name: name.to_owned(), since });
+        let controls = ObjectControls { users: NamedUsers::of(owner, Vec::new()), ..NONE };
+        let mut writer = store.writer("b", "k", Some(3)).unwrap();
+        writer.write(b"abc").unwrap();
+        writer.commit(Commit { controls, ..commit_of(b"abc") }).unwrap();
+    };
+    let delete_of = |owner: &OwnerCondition| {
+        let condition = DeleteCondition { owner: owner.clone(), ..DeleteCondition::default() };
+        let deletion = Deletion { key: "k".into(), which: Selector::Current, condition };
+        store.delete("b", vec![deletion]).unwrap().remove(0)
+    };
+    let of_ann = OwnerCondition::User { name: "ann".into(), since: Timestamp::from_millis(9) };
+    for versioning in [None, Some(Versioning::Enabled)] {
+        if let Some(versioning) = versioning {
+            store.set_versioning("b", versioning).unwrap();
+        }
+        // The deletion was decided before this put, and comes after it.
+        put_of(Some("bob"), 9);
+        assert_eq!(delete_of(&of_ann), Err(StoreError::OtherOwner));
+        put_of(None, 0);
+        assert_eq!(delete_of(&of_ann), Err(StoreError::OtherOwner));
+        assert_eq!(get(&store, "b", "k").unwrap(), b"abc");
+        put_of(Some("ann"), 10);
+        assert_eq!(delete_of(&OwnerCondition::Bucket), Err(StoreError::OtherOwner));
+        delete_of(&of_ann).unwrap();
+        assert_eq!(get(&store, "b", "k"), Err(StoreError::NoSuchKey));
+        let deleted = delete_of(&of_ann).unwrap();
+        assert!(!deleted.delete_marker, "what is gone already gets no marker");
+        put_of(None, 0);
+        delete_of(&OwnerCondition::Bucket).unwrap();
+        assert_eq!(get(&store, "b", "k"), Err(StoreError::NoSuchKey));
+    }
+}
+
+#[test]
 fn each_change_survives_a_restart_and_a_rebuild_and_takes_little_room() {
     let fs = SimFs::new();
     let store = bucket(&fs, options());

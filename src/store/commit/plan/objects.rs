@@ -11,7 +11,8 @@ use crate::store::commit::plan::{Holdings, PackedContent, Planner, UpdatedVersio
 use crate::store::commit::requests::VersionChange;
 use crate::store::shared::index_budget::IndexGrowth;
 use crate::store::{
-    CommittedVersion, DeleteCondition, Deleted, Deletion, ObjectControls, Selector, StoreError, VersionRef,
+    CommittedVersion, DeleteCondition, Deleted, Deletion, ObjectControls, OwnerCondition, Selector,
+    StoreError, VersionRef,
 };
 
 impl Planner<'_> {
@@ -91,6 +92,7 @@ impl Planner<'_> {
                 return Ok(Deleted { delete_marker: false, version: named });
             };
             check_deletion(&condition, &version)?;
+            self.check_owner(bucket.id, &key, version.id, &condition.owner)?;
         }
         if named.is_none() && bucket.versioning != Versioning::Unset {
             self.check_null_unlocked(bucket, &key)?;
@@ -105,6 +107,24 @@ impl Planner<'_> {
         }
         let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
         Ok(Deleted { delete_marker, version: named })
+    }
+
+    fn check_owner(
+        &self,
+        bucket: u64,
+        key: &[u8],
+        version: VersionId,
+        condition: &OwnerCondition,
+    ) -> Result<(), StoreError> {
+        if *condition == OwnerCondition::Any {
+            return Ok(());
+        }
+        let users = self.version(bucket, key, version).and_then(|version| version.controls.users);
+        let owner = users.and_then(|users| users.owner);
+        match condition.holds(owner.as_ref().map(|owner| (owner.name.as_str(), owner.since))) {
+            true => Ok(()),
+            false => Err(StoreError::OtherOwner),
+        }
     }
 
     /// The entry that deletes a version, after the note that it is a null version, where a follower

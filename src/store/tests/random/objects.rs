@@ -191,7 +191,8 @@ impl Run {
                 (Some(record.size), Some(from..from.plus(Duration::from_millis(1))))
             }
         };
-        Deletion { key, which, condition: DeleteCondition { if_match, size, modified } }
+        let condition = DeleteCondition { if_match, size, modified, ..DeleteCondition::default() };
+        Deletion { key, which, condition }
     }
 
     pub(super) fn delete_all(&mut self, bucket: &str, deletions: &[Deletion]) {
