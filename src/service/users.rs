@@ -160,6 +160,12 @@ impl UserChange {
         }
     }
 
+    /// Whether it gives rights. Who may do that has every permission, also where he gives them to a
+    /// user whom he makes.
+    fn gives_rights(&self) -> bool {
+        matches!(self, Self::Create { allow, .. } if !allow.is_empty())
+    }
+
     /// Whether it is one that users make for themselves.
     fn is_of_own(&self, identity: &Identity) -> bool {
         let is_of_account =
@@ -299,7 +305,7 @@ impl Service {
         let session = identity.session().map(|session| session.arn());
         let sender = ChangeSender { user: identity.name(), person, session, peer: &peer };
         // A refused attempt is in the audit log, too: it may be the first sign of a stolen key.
-        if let Err(denied) = check(identity, change.action())
+        if let Err(denied) = check_change(identity, change)
             && !change.is_of_own(identity)
         {
             directory.record_denied(change, sender);
@@ -377,6 +383,18 @@ impl Service {
 /// that would have more rights, or last longer.
 fn signs_for_itself(identity: &Identity, user: &str) -> bool {
     identity.user_in_policies() == Some(user) && identity.session().is_none()
+}
+
+/// Checks the permissions that a change takes.
+///
+/// # Errors
+/// [`UserError::Denied`].
+fn check_change(identity: &Identity, change: &UserChange) -> Result<(), UserError> {
+    check(identity, change.action())?;
+    if change.gives_rights() {
+        check(identity, Action::AdminSetGrants)?;
+    }
+    Ok(())
 }
 
 /// Checks a permission of administration.

@@ -173,6 +173,39 @@ fn others_than_administrators_change_and_see_nothing() {
 }
 
 #[test]
+fn who_may_only_create_users_creates_none_with_rights() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let maker = "\n[[user]]\nname = \"maker\"\naccess_key = \"AK3\"\nsecret_key = \"0011223344556677\"\n\
+        allow = [{ actions = [\"AdminCreateUser\"], resources = [\"*\"] }]\n";
+    write_users(dir, &format!("{ADMIN}{maker}"));
+    let server = start(dir);
+    let maker = Client::new(&server, "AK3", "0011223344556677");
+    let before = std::fs::read_to_string(dir.join("users.toml")).unwrap();
+    for (name, actions) in [
+        ("eve", json!(["*"])),
+        ("eve", json!(["AdminSetGrants"])),
+        ("eve", json!(["GetObject"])),
+        ("anonymous", json!(["GetObject"])),
+    ] {
+        let allow = json!([{"actions": actions, "resources": ["*"]}]);
+        let (status, answer) = maker.ask("POST", "users", &json!({"name": name, "allow": allow}));
+        assert_eq!((status, &answer["code"]), (403, &json!("AccessDenied")), "{name} {actions}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains("AdminSetGrants"), "{answer}");
+    }
+    assert_eq!(std::fs::read_to_string(dir.join("users.toml")).unwrap(), before);
+    let log = std::fs::read_to_string(dir.join("audit.log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains("\"Refused\"")).count(), 4, "{log}");
+    let (status, made) = maker.ask("POST", "users", &json!({"name": "new"}));
+    assert_eq!(status, 201, "{made}");
+    let new = Client::new(&server, text(&made, "access_key"), text(&made, "secret_key"));
+    assert_eq!(
+        (new.send("GET", "/", "").0, new.send("PUT", "/b", "").0, new.get("users").0),
+        (403, 403, 403)
+    );
+}
+
+#[test]
 fn requests_that_are_not_sound_change_nothing() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
