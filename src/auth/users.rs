@@ -446,6 +446,8 @@ struct UsersBuilder {
     by_access_key: HashMap<String, Arc<Signer>>,
     /// The access keys that sign nothing, and that nobody else may have.
     inactive: HashSet<String>,
+    /// The names of the users who are locked out: they have keys, and all of them are inactive.
+    locked_out: HashSet<String>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
     policies: ManagedPolicies,
@@ -547,6 +549,9 @@ impl UsersBuilder {
         let user = User::of_kind(NameKind::User, name, grants, sessions_after);
         let user = Arc::new(user.created_at(created).with_policies(policies));
         self.by_name.insert(name.to_owned(), Arc::clone(&user));
+        if pairs.is_empty() && !inactive.is_empty() {
+            self.locked_out.insert(name.to_owned());
+        }
         for (at, KeyPair { access_key, secret_key }) in pairs {
             let signer = Arc::new(Signer::new(&user, &access_key, secret_key));
             self.claim_key(&access_key, at, name)?;
@@ -585,7 +590,12 @@ impl UsersBuilder {
             let (at, signer) = table.signer(user, &self.policies)?;
             let access_key = signer.access_key().to_string();
             self.claim_key(&access_key, at, name)?;
-            self.by_access_key.insert(access_key, Arc::new(signer));
+            // Who is locked out does not come in by another door.
+            if self.locked_out.contains(user.name()) {
+                self.inactive.insert(access_key);
+            } else {
+                self.by_access_key.insert(access_key, Arc::new(signer));
+            }
         }
         Ok(())
     }

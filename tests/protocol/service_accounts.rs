@@ -99,6 +99,40 @@ fn an_account_ends_with_its_time_its_user_and_his_rights() {
 }
 
 #[test]
+fn an_account_of_a_user_who_is_locked_out_signs_nothing() {
+    let server = server();
+    server.put("/b/x", b"x");
+    let assume = "Action=AssumeRole&RoleArn=arn:aws:iam:::role/boss&RoleSessionName=me";
+    let digest = siltstone::base::digest::Sha256::of(assume.as_bytes());
+    let asked = server.request("POST", "/").aws().in_session(&keys("whole"));
+    let asked = asked.header("Content-Type", "application/x-www-form-urlencoded");
+    let asked = asked.header("p-content-sha256", siltstone::base::digest::to_hex(&digest));
+    let answer = asked.body(assume.as_bytes()).send();
+    let session = SessionKeys {
+        access_key: answer.one("AccessKeyId").unwrap(),
+        secret_key: answer.one("SecretAccessKey").unwrap(),
+        token: answer.one("SessionToken"),
+    };
+    let get = |keys: &SessionKeys| server.request("GET", "/b/x").in_session(keys).send();
+    let file = |text: &str| server.authenticator.replace(Users::parse(text).unwrap());
+    let first = "access_key = \"AK-ann\"\n";
+    let second = "previous = { access_key = \"AK-ann-2\", secret_key = \"another of ann\" }\n";
+    let resting = |keys: &str| users().replace(first, &format!("{first}{second}inactive = [{keys}]\n"));
+    file(&resting("\"AK-ann\""));
+    assert_eq!((get(&keys("whole")).status, get(&session).status), (200, 200), "she has another key");
+    file(&resting("\"AK-ann\", \"AK-ann-2\""));
+    for name in ["whole", "ci", "reader", "none", "short"] {
+        get(&keys(name)).is_error(403, "InvalidAccessKeyId");
+        let url = server.request("GET", "/b/x").in_session(&keys(name)).presigned(&[]).send();
+        url.is_error(403, "InvalidAccessKeyId");
+    }
+    get(&session).is_error(400, "InvalidToken");
+    assert_eq!(get(&keys("deputy")).status, 200, "those of others go on");
+    file(&users());
+    assert_eq!((get(&keys("whole")).status, get(&session).status), (200, 200));
+}
+
+#[test]
 fn an_account_is_no_way_to_other_keys() {
     let server = server();
     let call = |by: &str, form: &str| {
