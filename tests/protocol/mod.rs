@@ -48,6 +48,7 @@ mod socket;
 mod stated_origin;
 mod stated_time;
 mod storage_class;
+mod strangers;
 mod sts;
 mod tagging;
 mod versioning;

@@ -25,7 +25,7 @@ const TABLE: &str = r#"{"Version":"2012-10-17","Statement":[
     {"Effect":"Allow","Action":"kms:Decrypt","Resource":"*"},{"Effect":"Allow","Action":"s3:GetBucketLocation"}]}"#;
 
 /// `owner` may do everything, `catalogue` nothing but assume the role `lake`.
-fn users() -> String {
+pub(super) fn users() -> String {
     user("owner", &["*"], &["*"])
         + &user("catalogue", &["ListAllMyBuckets", "TagSession"], &["*"])
         + &user("writer", &["*"], &["b/*", "b"])
@@ -50,7 +50,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn asked<'s>(server: &'s Server, pairs: &[(&str, &str)]) -> Asked<'s> {
+pub(super) fn asked<'s>(server: &'s Server, pairs: &[(&str, &str)]) -> Asked<'s> {
     let body = form(pairs);
     server
         .request("POST", "/")
@@ -60,7 +60,7 @@ fn asked<'s>(server: &'s Server, pairs: &[(&str, &str)]) -> Asked<'s> {
         .body(body.as_bytes())
 }
 
-fn keys(answer: &Answer) -> SessionKeys {
+pub(super) fn keys(answer: &Answer) -> SessionKeys {
     assert_eq!(answer.status, 200, "{answer:?}");
     SessionKeys {
         access_key: answer.one("AccessKeyId").unwrap(),
@@ -78,7 +78,7 @@ fn refused(answer: &Answer, status: u16, code: &str) {
 const ASSUME: [(&str, &str); 4] =
     [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("RoleArn", ROLE), ("RoleSessionName", "job-1")];
 
-fn assume<'s>(server: &'s Server, more: &[(&str, &str)]) -> Asked<'s> {
+pub(super) fn assume<'s>(server: &'s Server, more: &[(&str, &str)]) -> Asked<'s> {
     asked(server, &[&ASSUME, more].concat()).by("catalogue")
 }
 

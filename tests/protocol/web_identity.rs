@@ -316,6 +316,106 @@ fn no_forged_token_passes() {
     assert_eq!(site.code(&token), "OK");
 }
 
+#[test]
+fn headers_that_readers_could_take_otherwise_are_refused() {
+    let site = Site::new();
+    let signed = |header: &str, claims: &str| {
+        // Signed by the right key, so that nothing but the form can be what is wrong.
+        let claims = serde_json::from_str::<Value>(claims).unwrap();
+        site.pair.token_with(&serde_json::from_str(header).unwrap(), &claims)
+    };
+    let claims = site.claims().to_string();
+    assert_eq!(site.code(&signed(r#"{"alg": "ES256", "kid": "1", "typ": "JWT"}"#, &claims)), "OK");
+    for header in [
+        r#"{"alg": "ES256", "kid": "1", "crit": ["exp"]}"#,
+        r#"{"alg": "ES256", "kid": "1", "crit": [], "b64": false}"#,
+        r#"{"alg": ["ES256"], "kid": "1"}"#,
+        r#"{"alg": {"ES256": 1}, "kid": "1"}"#,
+        r#"{"alg": null, "kid": "1"}"#,
+        r#"{"kid": "1"}"#,
+        r#"{"alg": "es256", "kid": "1"}"#,
+        r#"{"alg": "ES256 ", "kid": "1"}"#,
+        r#"{"alg": "ES256", "kid": 1}"#,
+        r#"{"alg": "ES256", "kid": "../1"}"#,
+        r#"{"alg": "ES256", "kid": "1\u0000"}"#,
+        r#"{"alg": "ES256", "kid": "' OR '1'='1"}"#,
+        r#"{"alg": "ES256", "kid": "/dev/null"}"#,
+        r#"["ES256"]"#,
+        r#""ES256""#,
+    ] {
+        assert_eq!(site.code(&signed(header, &claims)), "InvalidIdentityToken", "{header}");
+    }
+    // Members that are there twice, which two readers could read differently.
+    let head = |text: &str| base64_url(text.as_bytes());
+    let body = head(&claims);
+    let signature = site.token().rsplit_once('.').unwrap().1.to_owned();
+    for header in [
+        r#"{"alg": "ES256", "alg": "none", "kid": "1"}"#,
+        r#"{"alg": "none", "alg": "ES256", "kid": "1"}"#,
+        r#"{"alg": "ES256", "kid": "1", "kid": "2"}"#,
+    ] {
+        for signature in ["", &*signature] {
+            let forged = format!("{}.{body}.{signature}", head(header));
+            assert_eq!(site.code(&forged), "InvalidIdentityToken", "{header}");
+        }
+    }
+    // The last bits of the text say nothing, and must be zeros: one token has one text.
+    let token = site.token();
+    let (rest, last) = token.split_at(token.len() - 1);
+    let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let at = digits.find(last).unwrap();
+    for other in digits[at + 1..at + 16].chars() {
+        assert_eq!(site.code(&format!("{rest}{other}")), "InvalidIdentityToken", "{other} for {last}");
+    }
+}
+
+#[test]
+fn claims_that_readers_could_take_otherwise_are_refused() {
+    let site = Site::new();
+    let claims = site.claims().to_string();
+    for text in [
+        format!("{{\"iss\": {}}}", "[".repeat(20_000)),
+        format!("{}{}", "[".repeat(20_000), "]".repeat(20_000)),
+        claims.replace("\"ref\"", &format!("\"deep\": {}1{}, \"ref\"", "[".repeat(5_000), "]".repeat(5_000))),
+        claims.replacen('{', "{\"exp\": 1e999, ", 1),
+        "null".to_owned(),
+        "\u{feff}{}".to_owned(),
+        String::new(),
+    ] {
+        let shown: String = text.chars().take(60).collect();
+        assert_eq!(site.code(&site.pair.token_of(&text)), "InvalidIdentityToken", "{shown}");
+    }
+    for (name, value) in [
+        ("exp", json!(-1)),
+        ("exp", json!(true)),
+        ("exp", json!([9_999_999_999_u64])),
+        ("nbf", json!(1e300)),
+        ("iat", json!("now")),
+        ("aud", json!({"sts.amazonaws.com": true})),
+        ("aud", json!([["sts.amazonaws.com"]])),
+        ("aud", json!("sts.amazonaws.com ")),
+        ("aud", json!("sts.amazonaws.com,siltstone")),
+        ("iss", json!([site.provider.url()])),
+    ] {
+        let code = site.code(&site.pair.token(&site.claims_with(name, value.clone())));
+        assert!(matches!(&*code, "InvalidIdentityToken" | "ExpiredTokenException"), "{name} {value}: {code}");
+    }
+}
+
+#[test]
+fn a_claim_that_looks_like_a_pattern_is_a_text() {
+    let site = Site::new();
+    site.server.put("/b/a/k", b"x");
+    let read = |project: &str| {
+        let session = keys_of(&site, &site.claims_with("project", json!(project)));
+        site.server.request("GET", "/b/a/k").in_session(&session).send().status
+    };
+    assert_eq!(read("a"), 200);
+    for project in ["*", "?", "a*", "${jwt:sub}", "${*}", "", "a/..", "b/../a", "A", "a/"] {
+        assert_eq!(read(project), 403, "{project}");
+    }
+}
+
 fn base64_url(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)

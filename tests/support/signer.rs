@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 const EXPIRES: &str = "600";
 
 /// Signs requests of one user at one moment.
+#[derive(Clone)]
 pub(crate) struct Signer {
     pub(crate) access_key: String,
     pub(crate) secret_key: String,
