@@ -102,14 +102,10 @@ pub(super) struct ListedOwners<'l> {
 }
 
 impl<'l> ListedOwners<'l> {
-    /// The owners in the bucket of a call.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
-    pub(super) fn of(context: &'l Context, proof: &'l Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
-        let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    /// The owners in that bucket.
+    pub(super) fn of(context: &'l Context, proof: &'l Authorized, bucket: ConfiguredBucket) -> Self {
         let has_acls = configurations::ownership(context, &bucket).has_acls();
-        Ok(Self { context, identity: proof.identity(), bucket, has_acls })
+        Self { context, identity: proof.identity(), bucket, has_acls }
     }
 
     /// The owner of a version. Listings have no owners, so that each is looked up where objects may

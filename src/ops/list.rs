@@ -16,7 +16,7 @@ use crate::xml::Writer;
 pub(super) fn list_v2(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let query = &call.query;
     let params = parse(query)?;
-    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let start_after = query.get("start-after").filter(|key| !key.is_empty());
     let sent_token = query.get("continuation-token");
     let after = match sent_token {
@@ -28,7 +28,7 @@ pub(super) fn list_v2(context: &Context, proof: &Authorized, call: &Call<'_>) ->
     let held = memory::for_document(context, page.items().map(ListItem::name))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
-    document.leaf("Name", &bucket.name);
+    document.leaf("Name", &bucket.info.name);
     params.write_head(&mut document, "MaxKeys", page.truncated);
     document.plain("KeyCount", page.len());
     if let Some(token) = sent_token {
@@ -41,7 +41,7 @@ pub(super) fn list_v2(context: &Context, proof: &Authorized, call: &Call<'_>) ->
         document.leaf("StartAfter", &params.encoded(key));
     }
     let owners = match query.get("fetch-owner") {
-        Some("true") => Some(ListedOwners::of(context, proof, call)?),
+        Some("true") => Some(ListedOwners::of(context, proof, bucket)),
         _ => None,
     };
     write_items(&params, &mut document, &page, owners.as_ref());
@@ -55,14 +55,14 @@ pub(super) fn list_v1(context: &Context, proof: &Authorized, call: &Call<'_>) ->
         return Err(S3Error::invalid_argument("list-type", kind, "list-type must be 2, or absent."));
     }
     let params = parse(query)?;
-    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let marker = query.get("marker").unwrap_or_default();
     let _page = memory::for_page(context, params.limit)?;
     let page = context.store.list_objects(call.bucket(), &params.query(marker)).for_client(call)?;
     let held = memory::for_document(context, page.items().map(ListItem::name))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
-    document.leaf("Name", &bucket.name);
+    document.leaf("Name", &bucket.info.name);
     params.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("Marker", &params.encoded(marker));
     // Without a delimiter, clients continue after the last key (S3 API reference, ListObjects,
@@ -71,7 +71,7 @@ pub(super) fn list_v1(context: &Context, proof: &Authorized, call: &Call<'_>) ->
     if let Some(last) = page.last_if_truncated().filter(|_| grouped) {
         document.leaf("NextMarker", &params.encoded(&last.name()));
     }
-    let owners = ListedOwners::of(context, proof, call)?;
+    let owners = ListedOwners::of(context, proof, bucket);
     write_items(&params, &mut document, &page, Some(&owners));
     Ok(xml(200, document).holding(held))
 }

@@ -14,21 +14,21 @@ use crate::xml::Writer;
 pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-keys", 0..=i32::MAX as usize)?;
     let markers = Markers::parse(context, &call.query)?;
-    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let _page = memory::for_page(context, params.limit)?;
     let query = params.query(markers.key);
     let page = context.store.list_versions(call.bucket(), &query, markers.version).for_client(call)?;
     let held = memory::for_document(context, page.items().map(ListItem::name))?;
 
     let mut document = context.long_document("ListVersionsResult", &held);
-    document.leaf("Name", &bucket.name);
+    document.leaf("Name", &bucket.info.name);
     params.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("KeyMarker", &params.encoded(markers.key));
     document.leaf("VersionIdMarker", markers.version_text);
     if let Some(last) = page.last_if_truncated() {
         write_next(context, &params, &mut document, last);
     }
-    let owners = ListedOwners::of(context, proof, call)?;
+    let owners = ListedOwners::of(context, proof, bucket);
     write_items(context, &owners, &params, &mut document, &page);
     Ok(xml(200, document).holding(held))
 }

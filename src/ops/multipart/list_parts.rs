@@ -21,7 +21,7 @@ pub(in crate::ops) fn list_parts(
 ) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
-    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let id = upload_id(context, call)?;
     let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
@@ -34,7 +34,7 @@ pub(in crate::ops) fn list_parts(
 
     let held = memory::for_document(context, page.parts.iter().map(|_| ""))?;
     let mut document = context.long_document("ListPartsResult", &held);
-    document.leaf("Bucket", &bucket.name);
+    document.leaf("Bucket", &bucket.info.name);
     params.write_encoding(&mut document);
     document.leaf("Key", &params.encoded(call.key()));
     document.plain("UploadId", context.store.client_ids().of_upload(page.upload.id));
@@ -47,7 +47,7 @@ pub(in crate::ops) fn list_parts(
         write_part(&mut document, part);
     }
     write_user(&mut document, "Initiator", &page.upload.initiator);
-    let owners = ListedOwners::of(context, proof, call)?;
+    let owners = ListedOwners::of(context, proof, bucket);
     write_user(&mut document, "Owner", owners.of_upload(&page.upload));
     document.plain("StorageClass", page.upload.storage_class.as_str());
     write_announced(&mut document, &page.upload);

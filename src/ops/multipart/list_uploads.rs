@@ -19,7 +19,7 @@ pub(in crate::ops) fn list_uploads(
 ) -> Result<Response, S3Error> {
     let params = ListParams::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
     let marker = UploadMarker::parse(context, &call.query)?;
-    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let query = params.query(marker.key);
     let _page = memory::for_page(context, params.limit)?;
     let page = context
@@ -29,13 +29,13 @@ pub(in crate::ops) fn list_uploads(
 
     let held = memory::for_document(context, page.items().map(ListItem::name))?;
     let mut document = context.long_document("ListMultipartUploadsResult", &held);
-    document.leaf("Bucket", &bucket.name);
+    document.leaf("Bucket", &bucket.info.name);
     marker.write(&mut document, &params);
     if let Some(last) = page.last_if_truncated() {
         write_next(context, &mut document, &params, last);
     }
     params.write_head(&mut document, "MaxUploads", page.truncated);
-    let owners = ListedOwners::of(context, proof, call)?;
+    let owners = ListedOwners::of(context, proof, bucket);
     for (key, upload) in page.keys() {
         let id = context.store.client_ids().of_upload(upload.id);
         let owner = owners.of_upload(upload);
