@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use siltstone::base::{Clock as _, SystemClock};
@@ -15,7 +15,7 @@ use siltstone::remote::{Remote as _, RemoteError, RemoteView as _};
 use tempfile::TempDir;
 
 use super::tier::{KEY, SECRET, SOON, client, get, init, put, section, start};
-use crate::support::client::{LONG, eventually};
+use crate::support::client::{eventually, eventually_done};
 use crate::support::process::{Running, finish, siltstone, stderr_of};
 
 fn restore(dir: &Path) {
@@ -28,11 +28,10 @@ fn restore(dir: &Path) {
 
 /// The server takes writes once its epoch has begun.
 fn put_soon(server: &Running, nth: u64) {
-    let begun = Instant::now();
-    while let Err(refused) = put(&client(server.address()), nth) {
-        assert!(begun.elapsed() < LONG, "no write is taken: {refused}. The server says:\n{}", server.said());
-        thread::sleep(Duration::from_millis(5));
-    }
+    eventually_done(|| {
+        put(&client(server.address()), nth)
+            .map_err(|refused| format!("no write is taken: {refused}. The server says:\n{}", server.said()))
+    });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! An HTTP client that knows just enough HTTP and shares no code with the server.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -208,9 +209,14 @@ impl Client {
 
 /// Waits until `condition` holds.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually_done(|| if condition() { Ok(()) } else { Err(what) });
+}
+
+/// Waits until `attempt` succeeds, or fails for the reason that it gives last.
+pub(crate) fn eventually_done<R: Display>(mut attempt: impl FnMut() -> Result<(), R>) {
     let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < LONG, "{what}");
+    while let Err(why) = attempt() {
+        assert!(begun.elapsed() < LONG, "{why}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
