@@ -37,6 +37,8 @@ class Inspector(Forms):
 
     def __init__(self, browser, hands, axe):
         super().__init__(browser, hands)
+        # What fades in has the colours of a moment.
+        browser.page.emulate_media(reduced_motion="reduce")
         self.axe = axe
         self.inspected = {}
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from siltstone import ROOT
-from visits import PATIENCE_MILLIS, HoldingProxy, uploaded, visits_of
+from visits import PATIENCE_MILLIS, HoldingProxy, spare, uploaded, visits_of
 
 Error = pytest.importorskip("playwright.sync_api").Error
 
@@ -537,6 +537,7 @@ def change_users(forms, server):
 
 
 def test_every_form_works_during_an_upload(each_browser, stage, tmp_path):
+    spare(each_browser, "chromium")
     proxy = HoldingProxy(stage)
     path = tmp_path / "held.bin"
     path.write_bytes(b"held" * 1024)
@@ -563,7 +564,8 @@ def fill_in_every_form(forms, server):
     assert forms.sent == forms_of_templates()
 
 
-def test_every_form_works_without_an_upload(visit_in_each, stage):
+def test_every_form_works_without_an_upload(each_browser, visit_in_each, stage):
+    spare(each_browser, "firefox")
     fill_in_every_form(Forms(visit_in_each(stage).sign_in(), Mouse), stage)
 
 

@@ -6,7 +6,7 @@ import pytest
 from botocore.config import Config
 
 from siltstone import ACCESS_KEY, SECRET_KEY
-from visits import PATIENCE_MILLIS
+from visits import PATIENCE_MILLIS, spare
 
 # Asks for the console as its pages do, and marks that it has run.
 ATTACK = """<!doctype html><title>before</title><script>
@@ -54,7 +54,8 @@ def titles(context, link):
 
 
 @pytest.fixture(params=["direct", "tiny_http"])
-def server(request, own_server):
+def server(request, own_server, each_browser):
+    spare(each_browser, {"direct": "firefox", "tiny_http": "chromium"}[request.param])
     server = own_server("--http-engine", request.param, "--sigv2-presigned", "true", "--website-domain", "localhost").start()
     yield server
     server.stop()

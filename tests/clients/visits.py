@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from siltstone import ACCESS_KEY, ROOT, SECRET_KEY
+from siltstone import ACCESS_KEY, IS_LONG, ROOT, SECRET_KEY
 
 SCREENSHOTS = ROOT / "target/console"
 # After that long a step has failed; nothing passes because it was fast.
@@ -26,6 +26,12 @@ def launched(playwright, name):
     if name == "firefox":
         return playwright.firefox.launch(executable_path=program, channel="moz-firefox")
     return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
+
+
+def spare(browser, name):
+    """Leaves a test out that takes long, but in the browser of that name: an ordinary run has it in one of them."""
+    if not IS_LONG and browser.browser_type.name != name:
+        pytest.skip(f"tried in {name}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
 
 
 class Visit:
