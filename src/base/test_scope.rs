@@ -34,6 +34,16 @@ pub(crate) fn seeds(all: Range<u64>, count: u64) -> Range<u64> {
     first..first + count
 }
 
+/// All of some cases, in an ordinary run `count` of them, one after another from a drawn one on.
+pub(crate) fn cases<T: Clone>(all: &[T], count: usize) -> Vec<T> {
+    if is_long() {
+        return all.to_vec();
+    }
+    let first = (OsEntropy.next_u64() % all.len() as u64) as usize;
+    println!("cases from {first} on; SILTSTONE_LONG_TESTS=1 for all {}", all.len());
+    all.iter().cycle().skip(first).take(count).cloned().collect()
+}
+
 #[test]
 fn an_ordinary_run_tries_a_part() {
     if is_long() {
@@ -43,4 +53,6 @@ fn an_ordinary_run_tries_a_part() {
     assert!((1..=14).contains(&drawn[0]) && drawn[2] == drawn[0] + 28, "{drawn:?}");
     let drawn = seeds(10..40, 10);
     assert!([10, 20, 30].contains(&drawn.start) && drawn.end == drawn.start + 10, "{drawn:?}");
+    let drawn = cases(&[0, 1, 2], 2);
+    assert!([[0, 1], [1, 2], [2, 0]].contains(&[drawn[0], drawn[1]]) && drawn.len() == 2, "{drawn:?}");
 }

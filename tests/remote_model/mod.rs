@@ -139,7 +139,7 @@ use crate::support::is_long;
 const DEEP: &str = "SILTSTONE_MODEL_DEEP";
 /// The states that an ordinary run looks at in a search that expects no violation. The model names
 /// nothing of the product: what it holds changes with the model alone.
-const STATES_MAX: usize = 200_000;
+const STATES_MAX: usize = 60_000;
 
 const SHIPPED: &str = "answered as shipped";
 const CONTIGUOUS: &str = "chain is contiguous";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::auth::{PrincipalFacts, Users};
+use crate::base::test_scope::cases;
 use crate::base::{Entropy, SeededEntropy, Timestamp};
 use crate::s3::acl::{self, Acl, NamedGrant};
 
@@ -418,7 +419,7 @@ fn the_table_of_policies_grants_acls_and_blocks_agrees_with_the_model() {
         GroupGrants::from_bits(u8::MAX),
     ];
     let mut counts = [0; 2];
-    for policy in policies {
+    for policy in cases(&policies, 2) {
         for (grants, block) in GRANTS.iter().flat_map(|grants| blocks().map(move |block| (*grants, block))) {
             for (bucket_acl, object_acl) in acls.iter().flat_map(|one| acls.map(|other| (*one, other))) {
                 for acls in [true, false] {
@@ -432,7 +433,7 @@ fn the_table_of_policies_grants_acls_and_blocks_agrees_with_the_model() {
             }
         }
     }
-    assert!(counts.iter().all(|count| *count > 100_000), "{counts:?}");
+    assert!(counts.iter().all(|count| *count > 10_000), "{counts:?}");
 }
 
 /// A choice of one of several values.

@@ -7,6 +7,7 @@ use super::ship::{LITTLE_LOCAL, restored, ship, shipping_with};
 use super::tier::{Tiered, work};
 use super::*;
 use crate::base::Clock as _;
+use crate::base::test_scope::points;
 use crate::format::{Claim, CopyPhase, RETURN, Root};
 use crate::fs::Fs as _;
 use crate::fs::sim::CrashPolicy;
@@ -179,7 +180,12 @@ fn each_state_within_the_window_comes_back() {
     let oldest = store.ship_figures().unwrap().oldest.unwrap();
     let mut restored = 0;
     let mut refused = 0;
-    for (nth, (at, state)) in states.iter().enumerate() {
+    // Those at the beginning of the window, and a part of the others.
+    let first = states.iter().position(|(at, _)| *at >= oldest).unwrap();
+    let (early, late) = states.split_at(first + 2);
+    let late: Vec<_> = points(1).map_while(|point| late.get(point as usize - 1)).collect();
+    let tried = early.iter().chain(late.iter().copied());
+    for (nth, (at, state)) in tried.enumerate() {
         match restored_at(&tiered, *at) {
             Ok(fs) if nth % 8 == 0 || *at == oldest => {
                 let there = tiered.open_on(&fs);
@@ -195,7 +201,7 @@ fn each_state_within_the_window_comes_back() {
             Err(error) => panic!("{at:?}: {error}"),
         }
     }
-    assert!(restored > 70 && refused > 5, "{restored} restored, {refused} refused");
+    assert!(restored > late.len() && refused > 5, "{restored} restored, {refused} refused");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::tier::{NOTHING_LOCAL, Tiered, seal, work};
 use super::*;
 use crate::base::Entropy as _;
 use crate::base::limits::{KIB, MIB};
+use crate::base::test_scope::cases;
 
 /// The most bytes on the remote for each of a live object there.
 const SPACE_MAX: f64 = 2.9;
@@ -138,9 +139,8 @@ fn no_order_of_deletes_makes_the_remote_hold_much_that_is_dead() {
     churn.put_new(100);
     churn.space("and new ones come");
     churn.check();
-    for (what, of, stay) in
-        [("a third stays", 3, 1), ("one in ten stays", 10, 1), ("one in a hundred", 100, 1)]
-    {
+    let shares = [("a third stays", 3, 1), ("one in ten stays", 10, 1), ("one in a hundred", 100, 1)];
+    for (what, of, stay) in cases(&shares, 1) {
         let mut churn = RemoteChurn::begin();
         churn.keep(|nth| nth % of < stay);
         churn.space(what);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{over, over_sim};
+use crate::base::test_scope::seeds;
 use crate::base::{Entropy as _, SeededEntropy};
 use crate::format::SaltPage;
 use crate::fs::conformance::{read, write};
@@ -60,7 +61,7 @@ fn files_of_every_length_end_where_they_were_ended() {
 /// Random writes, cuts, zeros and holes at any byte, against a plain list of bytes.
 #[test]
 fn random_changes_at_any_byte_read_back() {
-    for seed in 0..60 {
+    for seed in seeds(0..60, 10) {
         let draw = SeededEntropy::new(seed);
         let below = |bound: u64| draw.next_u64() % bound;
         let sim = SimFs::new();
