@@ -97,6 +97,8 @@ pub(super) enum PagePath {
     State,
     /// Mirrors, webhooks and the remote.
     Outbound,
+    /// Sessions and access keys of the user, and changes of them.
+    Account,
     /// The users.
     Users,
     /// A change of a user.
@@ -123,6 +125,7 @@ impl PagePath {
             | Self::Connect
             | Self::State
             | Self::Outbound
+            | Self::Account
             | Self::Users => true,
             Self::SignIn
             | Self::Oidc
@@ -153,6 +156,7 @@ impl PagePath {
         match self {
             Self::Connect => "connect",
             Self::State | Self::Outbound => "state",
+            Self::Account => "account",
             Self::Users | Self::User | Self::NewKeys => "users",
             Self::SignIn
             | Self::Oidc
@@ -231,6 +235,7 @@ impl ConsoleRoot {
             "connect" => PagePath::Connect,
             "state" => PagePath::State,
             "outbound" => PagePath::Outbound,
+            "account" => PagePath::Account,
             "users" => PagePath::Users,
             "user" => PagePath::User,
             "new-keys" => PagePath::NewKeys,
@@ -357,6 +362,7 @@ mod tests {
             "POST /-/console/restore",
             "POST /-/console/tag",
             "POST /-/console/outbound",
+            "POST /-/console/account",
             "POST /-/console/archive",
             "GET /-/console/content?bucket=b&key=k",
             "GET /-/console/s3?bucket=b",

@@ -10,7 +10,7 @@
 //! | `mod`, `address` | the way of a request; the paths of the pages |
 //! | `proxies` | what a trusted proxy says about the browser |
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
-//! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
+//! | `sessions`, `user_agent`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
 //! | `selected_object` | an object as a form names it |
@@ -20,6 +20,7 @@
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
 //! | `copy` | copies of objects and versions |
 //! | `form`, `pair_rows`, `seen` | the fields of forms; rows of names and values; what a form showed |
+//! | `grant_words` | grants in words |
 //! | `tickets` | new keys, until they are shown |
 //! | `assets` | the style sheet and the scripts |
 //!
@@ -35,6 +36,7 @@ mod copy;
 mod door;
 mod form;
 mod gateway;
+mod grant_words;
 mod guard;
 mod lifecycle_rules;
 mod notification_rules;
@@ -54,6 +56,7 @@ mod sign_in;
 mod summed_body;
 mod text;
 mod tickets;
+mod user_agent;
 
 use std::net::IpAddr;
 use std::sync::Arc;

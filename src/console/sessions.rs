@@ -1,9 +1,12 @@
 //! The sessions of browsers.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::user_agent::UserAgent;
 use crate::auth::EnteredKey;
 use crate::base::digest::Sha256;
 use crate::base::{Entropy, NOT_POISONED};
@@ -34,8 +37,30 @@ impl SessionId {
     }
 }
 
+/// Where a session was begun.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SignInPlace {
+    /// The address of the browser, or of the proxy before it that is not trusted.
+    pub(super) address: Option<IpAddr>,
+    pub(super) agent: UserAgent,
+}
+
+/// A session that has not ended.
+pub(super) struct OpenSession {
+    pub(super) id: SessionId,
+    /// How pages name it: no other session since the start of the server has the number, and it
+    /// gives no hint of the secret.
+    pub(super) number: u64,
+    pub(super) key: EnteredKey,
+    pub(super) place: SignInPlace,
+    pub(super) begun: Instant,
+    pub(super) last_used: Instant,
+}
+
 struct BrowserSession {
+    number: u64,
     key: EnteredKey,
+    place: SignInPlace,
     begun: Instant,
     last_used: Instant,
     /// What the next page tells.
@@ -63,6 +88,17 @@ impl BrowserSession {
     fn has_ended(&self, now: Instant) -> bool {
         now.duration_since(self.begun) >= AGE_MAX || now.duration_since(self.last_used) >= IDLE_MAX
     }
+
+    fn shown(&self, id: SessionId) -> OpenSession {
+        OpenSession {
+            id,
+            number: self.number,
+            key: self.key.clone(),
+            place: self.place.clone(),
+            begun: self.begun,
+            last_used: self.last_used,
+        }
+    }
 }
 
 /// All sessions, and the tokens that start one.
@@ -70,11 +106,19 @@ impl BrowserSession {
 pub(super) struct Sessions {
     open: Mutex<HashMap<SessionId, BrowserSession>>,
     tokens: Mutex<HashMap<SessionId, (EnteredKey, Instant)>>,
+    /// Sessions that were started.
+    started: AtomicU64,
 }
 
 impl Sessions {
     /// Starts a session and returns its secret.
-    pub(super) fn start(&self, key: EnteredKey, now: Instant, entropy: &dyn Entropy) -> String {
+    pub(super) fn start(
+        &self,
+        key: EnteredKey,
+        place: SignInPlace,
+        now: Instant,
+        entropy: &dyn Entropy,
+    ) -> String {
         let secret = new_secret(entropy);
         let mut open = self.open();
         // Before the limits, so that no session that has ended takes the place of another.
@@ -87,7 +131,8 @@ impl Sessions {
                 end_idlest_of(&mut open, &most);
             }
         }
-        let session = BrowserSession { key, begun: now, last_used: now, told: None };
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let session = BrowserSession { number, key, place, begun: now, last_used: now, told: None };
         open.insert(SessionId::of_secret(&secret), session);
         secret
     }
@@ -116,6 +161,15 @@ impl Sessions {
         }
         session.last_used = now;
         Some(session.key.clone())
+    }
+
+    /// All sessions that have not ended, the one that was used last first.
+    pub(super) fn all(&self, now: Instant) -> Vec<OpenSession> {
+        let open = self.open();
+        let going = open.iter().filter(|(_, session)| !session.has_ended(now));
+        let mut all: Vec<_> = going.map(|(id, session)| session.shown(*id)).collect();
+        all.sort_by_key(|session| std::cmp::Reverse((session.last_used, session.number)));
+        all
     }
 
     /// Ends a session.
@@ -199,11 +253,11 @@ mod tests {
     fn a_session_ends_when_it_was_idle_for_an_hour_or_lasted_for_twelve() {
         let sessions = Sessions::default();
         let entropy = SeededEntropy::new(1);
-        let id = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        let id = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
         assert!(sessions.key(&id, at(59)).is_some() && sessions.key(&id, at(118)).is_some());
         assert!(sessions.key(&id, at(178)).is_none());
         assert!(sessions.key(&id, at(118)).is_none(), "it does not come back with the clock");
-        let id = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        let id = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
         for half_hour in 1..24 {
             assert!(sessions.key(&id, at(30 * half_hour)).is_some());
         }
@@ -214,8 +268,8 @@ mod tests {
     fn one_page_of_the_session_tells_the_outcome_of_a_change() {
         let sessions = Sessions::default();
         let entropy = SeededEntropy::new(1);
-        let own = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
-        let other = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        let own = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
+        let other = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
         let told = Told { text: "12 deleted".to_owned(), undo: None };
         sessions.tell(&own, told.clone());
         assert_eq!(sessions.take_told(&other), None);
@@ -227,10 +281,32 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_listed_until_they_end_the_last_used_first() {
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
+        let start = |minutes| {
+            let place = SignInPlace { address: Some([192, 0, 2, 1].into()), ..SignInPlace::default() };
+            SessionId::of_secret(&sessions.start(key(), place, at(minutes), &entropy))
+        };
+        let first = start(0);
+        let second = start(1);
+        let third = start(2);
+        sessions.key(&first, at(50));
+        sessions.end(&second);
+        let all = sessions.all(at(61));
+        let listed: Vec<_> = all.iter().map(|session| (session.id, session.number)).collect();
+        assert_eq!(listed, [(first, 0), (third, 2)]);
+        assert_eq!((all[0].begun, all[0].last_used), (at(0), at(50)));
+        assert_eq!(all[0].place.address, Some([192, 0, 2, 1].into()));
+        let idle = sessions.all(at(62)).iter().map(|session| session.id).collect::<Vec<_>>();
+        assert_eq!(idle, [first], "one that was idle for an hour has ended");
+    }
+
+    #[test]
     fn an_ended_session_and_a_guessed_secret_are_unknown() {
         let sessions = Sessions::default();
         let entropy = SeededEntropy::new(1);
-        let secret = sessions.start(key(), at(0), &entropy);
+        let secret = sessions.start(key(), SignInPlace::default(), at(0), &entropy);
         assert_eq!(secret.len(), 64);
         let id = SessionId::of_secret(&secret);
         assert!(sessions.key(&SessionId::of_secret(""), at(0)).is_none());
@@ -242,8 +318,11 @@ mod tests {
     fn a_further_session_ends_the_idlest_of_its_own_user() {
         let sessions = Sessions::default();
         let entropy = SeededEntropy::new(1);
-        let other = SessionId::of_secret(&sessions.start(other_key(), at(0), &entropy));
-        let start = |minutes| SessionId::of_secret(&sessions.start(key(), at(minutes), &entropy));
+        let other =
+            SessionId::of_secret(&sessions.start(other_key(), SignInPlace::default(), at(0), &entropy));
+        let start = |minutes| {
+            SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(minutes), &entropy))
+        };
         let first = start(1);
         let second = start(2);
         for _ in 2..SESSIONS_OF_KEY_MAX {
@@ -265,9 +344,10 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         let keys: Vec<_> = (0..SESSIONS_MAX - 2).map(|n| entered(&format!("AK{n}"))).collect();
         for key in keys.iter().chain([&key(), &key()]) {
-            sessions.start(key.clone(), at(0), &entropy);
+            sessions.start(key.clone(), SignInPlace::default(), at(0), &entropy);
         }
-        let newest = SessionId::of_secret(&sessions.start(other_key(), at(1), &entropy));
+        let newest =
+            SessionId::of_secret(&sessions.start(other_key(), SignInPlace::default(), at(1), &entropy));
         assert!(sessions.key(&newest, at(1)).is_some());
         let open = sessions.open();
         assert_eq!((open.len(), count_of(&open, &key())), (SESSIONS_MAX, 1));

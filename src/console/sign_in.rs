@@ -4,6 +4,8 @@ use log::{info, warn};
 
 use super::pages::SignInForm;
 use super::s3_client::Refusal;
+use super::sessions::SignInPlace;
+use super::user_agent::UserAgent;
 use super::{Console, ConsoleAccess, Visitor, cookie, form, pages};
 use crate::auth::EnteredKey;
 use crate::s3::{Request, Response};
@@ -88,7 +90,11 @@ impl Console {
     /// sends a strict cookie only where the way began at this site, which a redirect from a link
     /// elsewhere did not.
     pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
-        let secret = self.sessions.start(key, self.clock.instant(), &*self.entropy);
+        let place = SignInPlace {
+            address: client_address(request, &self.is_trusted_proxy),
+            agent: UserAgent::of(&request.headers),
+        };
+        let secret = self.sessions.start(key, place, self.clock.instant(), &*self.entropy);
         cookie::set(&self.root, pages::signed_in(self, next), request, &secret)
     }
 }

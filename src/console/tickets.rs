@@ -14,13 +14,23 @@ const TICKETS_MAX: usize = 64;
 /// How long a ticket can be used.
 const AGE_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// The new keys of a user.
+/// The new keys of a user or of a service account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewKeys {
-    pub(super) user: String,
+    /// The name of the user or of the service account.
+    pub(super) holder: String,
     pub(super) keys: KeyPair,
     /// Whether the keys before these are still valid.
     pub(super) has_previous: bool,
+    /// The page that made them.
+    pub(super) made_by: NewKeysPlace,
+}
+
+/// A page that makes keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NewKeysPlace {
+    Users,
+    Account,
 }
 
 struct Ticket {
@@ -77,9 +87,10 @@ mod tests {
     use crate::auth::Secret;
     use crate::base::SeededEntropy;
 
-    fn new_keys(user: &str) -> NewKeys {
+    fn new_keys(holder: &str) -> NewKeys {
         let keys = KeyPair { access_key: "AK".to_owned(), secret_key: Secret::new("secret") };
-        NewKeys { user: user.to_owned(), keys, has_previous: false }
+        let made_by = NewKeysPlace::Users;
+        NewKeys { holder: holder.to_owned(), keys, has_previous: false, made_by }
     }
 
     fn at(minutes: u64) -> Timestamp {

@@ -331,6 +331,14 @@ impl Service {
         Ok(found.service_accounts)
     }
 
+    /// Whether the sender may make service accounts of the user as whom it acts. It decides what a
+    /// page offers, and nothing else.
+    pub fn may_make_own_keys(&self, identity: &Identity) -> bool {
+        identity.user_in_policies().is_some_and(|user| {
+            signs_for_itself(identity, user) || check(identity, Action::AdminRotateKeys).is_ok()
+        })
+    }
+
     /// The policies, the ready-made ones last.
     ///
     /// # Errors
@@ -362,7 +370,7 @@ impl Service {
     ///
     /// # Errors
     /// [`UserError::Failed`].
-    pub(super) fn own_entry(&self, identity: &Identity) -> Result<Option<UserEntry>, UserError> {
+    pub fn own_entry(&self, identity: &Identity) -> Result<Option<UserEntry>, UserError> {
         let Some(name) = identity.user_in_policies() else { return Ok(None) };
         Ok(self.directory()?.list()?.into_iter().find(|entry| entry.name == name))
     }
@@ -380,9 +388,10 @@ impl Service {
 }
 
 /// Whether the user signs with keys of its own: neither a session nor a service account makes keys
-/// that would have more rights, or last longer.
+/// that would have more rights, or last longer. Nor does a person for whom an OpenID provider
+/// vouches: the keys would outlast its leave to act as the user.
 fn signs_for_itself(identity: &Identity, user: &str) -> bool {
-    identity.user_in_policies() == Some(user) && identity.session().is_none()
+    identity.user_in_policies() == Some(user) && identity.session().is_none() && identity.person().is_none()
 }
 
 /// Checks the permissions that a change takes.

@@ -4,11 +4,15 @@ The forms are those of the templates, so that a further one is missed here until
 
 import json
 import re
+import urllib.error
+import urllib.parse
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from siltstone import ROOT
+from test_objects import refusal
 from visits import PATIENCE_MILLIS, HoldingProxy, spare, uploaded, visits_of
 
 Error = pytest.importorskip("playwright.sync_api").Error
@@ -534,6 +538,45 @@ def change_users(forms, server):
     page.get_by_text("The buckets cannot be listed").wait_for()
     forms.send("open-bucket", "Open", **{"Open a bucket by its name": "box"})
     page.get_by_role("link", name="kept.txt", exact=True).wait_for()
+    account(forms, page, server, access_key, secret_key)
+
+
+def account(forms, page, server, access_key, secret_key):
+    """Makes a key of one's own and deletes it, and ends sessions of other browsers."""
+    forms.open("account", "My account")
+    forms.send("create-key", "Create the key", "It may only read", Label="viewer-phone")
+    forms.heading("Keys of viewer-phone")
+    phone = server.client(**dict(zip(("access_key", "secret_key"), [code.inner_text() for code in page.locator("dd code").all()])))
+    assert phone.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
+    forms.open("account", "My account")
+    forms.send("delete-key", "Delete the key")
+    page.get_by_text("Deleted the access key viewer-phone").wait_for()
+    assert refusal(phone.get_object, Bucket="box", Key="kept.txt") == ("InvalidAccessKeyId", 403)
+    for form, button in [("end-session", "End"), ("end-others", "End all other sessions")]:
+        elsewhere = signed_in_elsewhere(server, access_key, secret_key)
+        forms.open("account", "My account")
+        forms.send(form, button)
+        page.get_by_text(re.compile("^Ended ")).wait_for()
+        assert "<h1>Sign in</h1>" in elsewhere()
+    page.get_by_text("this session", exact=True).wait_for()
+
+
+def signed_in_elsewhere(server, access_key, secret_key):
+    """Signs in without a browser, and returns what its next look shows."""
+    jar = urllib.request.HTTPCookieProcessor()
+    opener = urllib.request.build_opener(jar)
+    root = f"{server.url}/-/console/"
+    fields = urllib.parse.urlencode(dict(access_key=access_key, secret_key=secret_key)).encode()
+    opener.open(urllib.request.Request(f"{root}sign-in", fields, {"Origin": server.url})).read()
+
+    def look():
+        try:
+            return opener.open(f"{root}account").read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
+    assert "<h1>My account</h1>" in look()
+    return look
 
 
 def test_every_form_works_during_an_upload(each_browser, stage, tmp_path):

@@ -70,6 +70,7 @@ PAGES = {
     "settings": "settings?name=holiday",
     "state": "state",
     "users": "users",
+    "account": "account",
     "connect": "connect",
 }
 

@@ -1,5 +1,6 @@
 //! The console, in this process: its pages and, above all, the attacks that it must withstand.
 
+mod account;
 mod archive;
 mod attacks;
 mod deleted;

@@ -367,9 +367,13 @@ fn the_way_back_leads_to_pages_of_the_console_alone() {
 
 /// Signs in as a person of the group of the site's owner.
 fn signed_in<'s>(provider: &Provider, site: &'s Site) -> Browser<'s> {
+    signed_in_as(provider, site, "1", &["ops"])
+}
+
+fn signed_in_as<'s>(provider: &Provider, site: &'s Site, subject: &str, groups: &[&str]) -> Browser<'s> {
     let mut browser = site.browser();
     let location = begin(&mut browser);
-    let query = provider.sign_in(&location, site, "1", &["ops"]);
+    let query = provider.sign_in(&location, site, subject, groups);
     let answer = end(&mut browser, &query);
     let session = answer.headers("Set-Cookie").find(|line| line.starts_with("siltstone-console=")).unwrap();
     browser.cookie = Some(session.split(';').next().unwrap().to_owned());
@@ -446,4 +450,32 @@ fn the_audit_log_names_the_person_beside_its_user() {
         ("CreateBucket".to_owned(), "owner".to_owned(), person)
     };
     assert_eq!(*log.0.lock().unwrap(), [owner(Some(("1", "a@example.org"))), owner(None)]);
+}
+
+#[test]
+fn people_who_act_as_one_user_see_and_end_sessions_of_their_own_and_make_no_keys() {
+    let provider = Provider::start();
+    let (site, directory) = super::users::site();
+    let site = site.with_oidc(provider.settings());
+    site.replace_users(&users().replace("subjects = [\"7\"]", "subjects = [\"7\", \"8\"]"));
+    let mut person = signed_in_as(&provider, &site, "7", &[]);
+    let mut again = signed_in_as(&provider, &site, "7", &[]);
+    let mut other = signed_in_as(&provider, &site, "8", &[]);
+    let mut by_key = site.signed_in("reader");
+    let page = person.get("account");
+    assert_eq!(page.text().matches("value=\"end-session\"").count(), 1, "{}", page.text());
+    assert!(page.text().contains("<dt>Acts as the user</dt><dd>reader</dd>"), "{}", page.text());
+    assert!(!page.text().contains("create-key") && !page.text().contains("delete-key"), "{}", page.text());
+    assert_eq!(by_key.get("account").text().matches("value=\"end-session\"").count(), 0);
+    // The keys would outlast the leave of the person to act as the user.
+    for fields in [
+        &[("change", "create-key"), ("label", "mine")][..],
+        &[("change", "delete-key"), ("account", "laptop")],
+    ] {
+        assert_eq!(person.post("account", fields).status, 403);
+    }
+    assert!(!directory.has_changed() && directory.denials() == 2);
+    assert_eq!(person.post("account", &[("change", "end-others")]).status, 303);
+    assert_eq!((person.get("account").status, again.get("account").status), (200, 401));
+    assert_eq!((other.get("account").status, by_key.get("account").status), (200, 200));
 }

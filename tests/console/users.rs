@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::service::{
-    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, RoleEntry, UserChange, UserDirectory, UserEntry,
-    UserError,
+    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, RoleEntry, ServiceAccountEntry, UserChange,
+    UserDirectory, UserEntry, UserError,
 };
 
 use super::harness::{Browser, Site};
@@ -20,8 +20,45 @@ pub(super) struct Directory {
 }
 
 impl Directory {
+    pub(super) fn changes(&self) -> Vec<UserChange> {
+        self.changes.lock().unwrap().iter().map(|(change, _)| change.clone()).collect()
+    }
+
+    pub(super) fn denials(&self) -> usize {
+        self.denied.lock().unwrap().len()
+    }
+
     pub(super) fn has_changed(&self) -> bool {
         !self.changes.lock().unwrap().is_empty()
+    }
+}
+
+/// A user with access keys of its own.
+fn reader() -> UserEntry {
+    let grant = |actions: &[&str], resource: &str| {
+        let actions = actions.iter().map(|&action| action.to_owned()).collect();
+        GrantEntry { actions, resources: vec![resource.to_owned()] }
+    };
+    let account = |name: &str, expires: Option<&str>| ServiceAccountEntry {
+        name: name.to_owned(),
+        access_key: format!("AK-{name}"),
+        expires: expires.map(str::to_owned),
+        policies: None,
+    };
+    UserEntry {
+        name: "reader".to_owned(),
+        access_keys: vec!["AK-reader".to_owned()],
+        allow: vec![
+            grant(&["ListAllMyBuckets"], "*"),
+            grant(&["ListBucket", "GetBucketLocation"], "photos"),
+            grant(&["GetObject"], "photos/*"),
+        ],
+        service_accounts: vec![
+            account("laptop", None),
+            account("camera", Some("2030-01-01T00:00:00.000Z")),
+            account("old", Some("2001-01-01T00:00:00.000Z")),
+        ],
+        ..UserEntry::default()
     }
 }
 
@@ -39,7 +76,7 @@ impl UserDirectory for Directory {
             from_environment,
             ..UserEntry::default()
         };
-        Ok(vec![user("admin", true), user(SCRIPT, false), user("a\u{202e}b", false)])
+        Ok(vec![user("admin", true), user(SCRIPT, false), user("a\u{202e}b", false), reader()])
     }
 
     fn policies(&self) -> Result<Vec<PolicyEntry>, UserError> {
@@ -62,10 +99,14 @@ impl UserDirectory for Directory {
         if change.name() == "unsound" {
             return Err(UserError::Invalid("no administrator would be left".to_owned()));
         }
+        if let UserChange::CreateServiceAccount { account, .. } = change
+            && account.name == "taken"
+        {
+            return Err(UserError::Taken { kind: "service account", name: account.name.clone() });
+        }
         self.changes.lock().unwrap().push((change.clone(), format!("{} {}", sender.user, sender.peer)));
         let keys = KeyPair { access_key: "AKNEW".to_owned(), secret_key: Secret::new("the-new-secret") };
-        let has_keys = matches!(change, UserChange::Create { .. } | UserChange::RotateKeys { .. });
-        Ok(has_keys.then_some(keys))
+        Ok(change.makes_keys().then_some(keys))
     }
 
     fn add_sealing_key(&self) -> Result<(), UserError> {

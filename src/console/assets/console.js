@@ -181,12 +181,15 @@ async function copy(button) {
 function addCopyButton(shown) {
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "Copy";
+  const what = document.createElement("span");
+  what.className = "hidden";
+  what.textContent = ` ${shown.dataset.copy}`;
+  button.append("Copy", what);
   button.addEventListener("click", async () => {
     // Over plain HTTP from another host there is no clipboard: the text is selected instead.
     if (navigator.clipboard === undefined) return getSelection().selectAllChildren(shown);
     await navigator.clipboard.writeText(shown.value ?? shown.textContent);
-    button.textContent = "Copied";
+    button.firstChild.textContent = "Copied";
   });
   shown.after(button);
 }

@@ -83,7 +83,8 @@ function tellTime(shown) {
   let age = (Date.now() - time.getTime()) / 1000;
   if (!Number.isFinite(age)) return;
   const language = document.documentElement.lang;
-  for (const [length, unit] of AGES) {
+  // Clocks differ a little. What is further ahead, such as the end of a key, is told by its date.
+  for (const [length, unit] of age < -60 ? [] : AGES) {
     if (age < length) {
       shown.textContent = unit === "second" ? "just now" : new Intl.RelativeTimeFormat(language).format(-Math.floor(age), unit);
       return;

@@ -1,5 +1,6 @@
 //! The pages: a file for each group, and what all have in common.
 
+mod account;
 mod archive;
 mod bucket;
 mod change;
@@ -10,6 +11,7 @@ mod find;
 mod home;
 mod moving;
 mod new_folder;
+mod new_keys;
 mod object;
 mod outbound;
 mod pasted;
@@ -256,6 +258,7 @@ fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Ref
         (PagePath::Rewind, _) => Some(rewind::show(view)),
         (PagePath::Outbound, true) => Some(outbound::show(view)),
         (PagePath::User, true) => Some(users::show(view)),
+        (PagePath::Account, true) => Some(account::show(view)),
         _ => None,
     }
 }
@@ -290,7 +293,9 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::Outbound, true) => outbound::resync(view),
         (PagePath::Users, false) => users::show(view),
         (PagePath::User, true) => users::change(view),
-        (PagePath::NewKeys, false) => users::show_new_keys(view),
+        (PagePath::Account, false) => account::show(view),
+        (PagePath::Account, true) => account::change(view),
+        (PagePath::NewKeys, false) => new_keys::show(view),
         (PagePath::Unknown, _) => Err(Refusal::not_found()),
         _ => Err(Refusal::new(405, "This page is not for this kind of request.")),
     }

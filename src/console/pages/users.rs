@@ -6,9 +6,8 @@ use super::super::form::EnteredFields;
 use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text::visible;
-use super::super::tickets::NewKeys;
-use super::{Page, View, html, see_other};
-use crate::auth::KeyPair;
+use super::super::tickets::{NewKeys, NewKeysPlace};
+use super::{Page, View, html, new_keys, see_other};
 use crate::s3::{Response, uri};
 use crate::service::{GrantEntry, GroupEntry, PolicyEntry, UserChange, UserEntry, UserError};
 
@@ -97,16 +96,6 @@ struct Row<'a> {
     has_previous: bool,
 }
 
-#[derive(Template)]
-#[template(path = "new_keys.html", config = "src/console/askama.toml")]
-struct NewKeysPage {
-    page: Page,
-    name: String,
-    keys: KeyPair,
-    /// Whether the keys before these are valid still.
-    has_previous: bool,
-}
-
 /// The page.
 ///
 /// # Errors
@@ -171,32 +160,15 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
     match made.map_err(|error| refusal(&error))? {
         Some(keys) => {
             let has_previous = matches!(change, UserChange::RotateKeys { .. });
-            let new_keys = NewKeys { user: change.name().to_owned(), keys, has_previous };
-            let console = view.console;
-            let session = view.visitor.session;
-            let ticket = console.tickets.offer(session, new_keys, console.clock.now(), &*console.entropy);
-            Ok(see_other(&view.link("new-keys", &[("ticket", Some(&ticket))])))
+            let holder = change.name().to_owned();
+            let made_by = NewKeysPlace::Users;
+            Ok(new_keys::lead_to(view, NewKeys { holder, keys, has_previous, made_by }))
         }
         None => {
             view.tell(format!("Saved the user {}", visible(change.name())));
             Ok(see_other(&view.link("users", &[])))
         }
     }
-}
-
-/// The keys that a change has made. A reload shows them no more, and makes none.
-///
-/// # Errors
-/// They were shown before, or belong to another session.
-pub(super) fn show_new_keys(view: &View<'_>) -> Result<Response, Refusal> {
-    let ticket = view.given("ticket").unwrap_or_default();
-    let new_keys = view.console.tickets.redeem(ticket, view.visitor.session, view.console.clock.now());
-    let new_keys = new_keys.ok_or_else(|| {
-        Refusal::new(404, "These keys were shown once. If they are lost, make new ones on the page of users.")
-    })?;
-    let NewKeys { user, keys, has_previous } = new_keys;
-    let page = NewKeysPage { page: view.page(), name: visible(&user).into_owned(), keys, has_previous };
-    Ok(html(200, &page.page, &page))
 }
 
 fn asked_change(view: &View<'_>, name: String, present: &[GrantEntry]) -> Result<UserChange, Refusal> {
@@ -225,14 +197,25 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
     if needs_bucket && bucket.is_empty() {
         return Err(Refusal::new(400, "Name the bucket of this role."));
     }
-    Ok(role
-        .grants
-        .iter()
-        .map(|(actions, on)| GrantEntry {
-            actions: for_bucket(actions, bucket),
-            resources: for_bucket(on, bucket),
-        })
-        .collect())
+    Ok(grants_of(role, bucket))
+}
+
+/// The grants of a role for one bucket.
+fn grants_of(role: &OfferedRole, bucket: &str) -> Vec<GrantEntry> {
+    let entries = role.grants.iter().map(|(actions, on)| GrantEntry {
+        actions: for_bucket(actions, bucket),
+        resources: for_bucket(on, bucket),
+    });
+    entries.collect()
+}
+
+/// The ready-made role that has these grants, with its bucket.
+pub(super) fn role_in_words(allow: &[GrantEntry]) -> Option<String> {
+    let resources = allow.iter().flat_map(|entry| &entry.resources);
+    let bucket = resources.into_iter().find(|name| !name.contains(['*', '/', '@']));
+    let bucket = bucket.map(String::as_str).unwrap_or_default();
+    let role = ROLES.iter().find(|role| grants_of(role, bucket) == allow)?;
+    Some(role.label.replace("the bucket", &format!("the bucket {}", visible(bucket))))
 }
 
 fn for_bucket(texts: &[&str], bucket: &str) -> Vec<String> {
@@ -308,6 +291,20 @@ mod tests {
             grants(&format!("{}\r\nPutObject on b/e", line(&odd)), std::slice::from_ref(&odd)).unwrap();
         assert_eq!(edited[0], odd);
         assert_eq!(edited[1].resources, ["b/e"]);
+    }
+
+    #[test]
+    fn the_grants_of_a_role_are_told_by_its_label() {
+        let words = |name: &str| {
+            let role = ROLES.iter().find(|role| role.name == name).unwrap();
+            role_in_words(&grants_of(role, "photos"))
+        };
+        assert_eq!(words("read").as_deref(), Some("Read the bucket photos"));
+        assert_eq!(words("own").as_deref(), Some("Make buckets, and do everything in these"));
+        assert_eq!(words("administrator").as_deref(), Some("Everything: an administrator"));
+        let mut more = grants_of(&ROLES[0], "photos");
+        more.push(GrantEntry::everything());
+        assert_eq!((role_in_words(&more), role_in_words(&[])), (None, None));
     }
 
     #[test]
