@@ -254,6 +254,8 @@ def test_newest_first_goes_over_pages(visit, s3, bucket):
     page.get_by_role("link", name="Next page").click()
     first.filter(has_text="-002").wait_for()
     assert page.locator("tbody td.name a").all_inner_texts() == ["2-002", "1-001", "0-000"]
+    page.get_by_role("link", name="Previous page").click()
+    first.filter(has_text="-202").wait_for()
 
 
 @pytest.mark.parametrize("address", ["deleted=1", "find=K"])

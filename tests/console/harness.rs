@@ -39,6 +39,13 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
+    /// The address of the next page of a list (`next`), or of the one before (`prev`).
+    pub(super) fn page_of_list(&self, which: &str) -> Option<String> {
+        let mark = format!(" class=\"button\" rel=\"{which}\" href=\"");
+        let (_, rest) = self.text().split_once(&mark)?;
+        Some(rest.split('"').next()?.replace("&#38;", "&"))
+    }
+
     /// The addresses of all links and forms whose address begins with `start`.
     pub(super) fn links(&self, start: &str) -> Vec<String> {
         let texts = self.text().split(['"']).map(|text| text.replace("&#38;", "&").replace("&amp;", "&"));

@@ -60,10 +60,11 @@ fn many_buckets_take_several_pages() {
     let mut browser = site.signed_in("owner");
     let first = browser.get("");
     assert_eq!(first.links("/-/console/bucket?name=").len(), 200);
-    let next = first.links("/-/console/?after=").remove(0);
+    let next = first.page_of_list("next").unwrap();
     let second = browser.get(&next);
     assert_eq!(second.links("/-/console/bucket?name=").len(), 51);
-    assert!(second.text().contains(">n249</a>") && second.links("/-/console/?after=").is_empty());
+    assert!(second.text().contains(">n249</a>") && second.page_of_list("next").is_none());
+    assert_eq!(second.page_of_list("prev").as_deref(), Some("/-/console/"));
     assert!(browser.get("?after=%21").status < 500);
 }
 

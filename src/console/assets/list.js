@@ -43,10 +43,11 @@ async function goOn(list, all) {
     // Another page is shown meanwhile, or the session has ended.
     if (!more.isConnected || !response.ok) return;
     list.querySelector("tbody").append(...page.querySelectorAll("form.list tbody tr"));
-    const further = page.getElementById("further");
+    // The way back stays that of the first step.
+    const further = page.querySelector("#further > a[rel=next]");
     const found = document.querySelector(".found");
-    if (further === null) more.parentElement.remove();
-    else more.parentElement.replaceWith(further);
+    if (further === null) more.remove();
+    else more.replaceWith(further);
     if (found !== null) found.textContent = `${list.querySelectorAll("tbody tr").length} found${further === null ? "" : " so far"}`;
     for (const time of list.querySelectorAll("tbody time")) tellTime(time);
     tellSelection(list, all);

@@ -7,6 +7,7 @@ use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::find::{self, Wanted};
+use super::page_links::{PageLinks, PagedList};
 use super::walk::{Sought, StepLimits, WalkStep};
 use super::{Page, View, html, pasted, see_other};
 use crate::console::address::ConsoleRoot;
@@ -56,9 +57,7 @@ struct BucketPage<'a> {
     crumbs: Vec<Crumb>,
     folders: Vec<FolderRow>,
     objects: Vec<ObjectRow>,
-    next: Option<String>,
-    /// Whether the page ends before it is full, since a walk takes long.
-    is_part: bool,
+    links: PageLinks,
     /// The rewind of this folder.
     rewind: String,
     /// The same place by its other views and orders.
@@ -158,6 +157,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         String::new()
     };
     let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions };
+    let first = place.first_page(shows_deleted, shows_versions, order);
+    let list = PagedList { first: &first, beginning: &["after", "version", "from"] };
+    let next = next.as_ref().map(NextRows::params);
     let page = BucketPage {
         page: view.page(),
         bucket,
@@ -182,8 +184,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         crumbs,
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),
         objects: rows.of(listing.objects),
-        next: next.map(|next| place.further(&next, shows_deleted, shows_versions, order)),
-        is_part,
+        links: PageLinks { is_part, ..PageLinks::of(&view.params, list, next.as_deref()) },
         rewind: view.link("rewind", &[("bucket", Some(bucket)), ("prefix", given(prefix))]),
         files_view: place.link("versions", None),
         versions_view: place.link("versions", Some("1")),
@@ -227,7 +228,20 @@ enum NextRows {
     /// A token, or a key and a version.
     After(String, Option<String>),
     /// So many objects of the sorted folder came before.
-    From(usize),
+    From(String),
+}
+
+impl NextRows {
+    /// The parameters of the page that begins there.
+    fn params(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::After(after, version) => {
+                let version = version.as_deref().map(|version| ("version", version));
+                std::iter::once(("after", after.as_str())).chain(version).collect()
+            }
+            Self::From(from) => vec![("from", from)],
+        }
+    }
 }
 
 impl Listing {
@@ -299,7 +313,7 @@ impl Listing {
             all.folders.clear();
         }
         let end = from.saturating_add(ROWS_MAX);
-        let next = (end < all.objects.len()).then_some(NextRows::From(end));
+        let next = (end < all.objects.len()).then(|| NextRows::From(end.to_string()));
         all.objects.truncate(end);
         all.objects.drain(..from.min(all.objects.len()));
         Ok(Some(Self { page: all, deleted: None, order: Order::Newest, next, is_part: false }))
@@ -324,24 +338,15 @@ impl Place<'_> {
         self.view.link("bucket", &params)
     }
 
-    /// The address of the next page.
-    fn further(&self, next: &NextRows, shows_deleted: bool, shows_versions: bool, order: Order) -> String {
-        let mut link = match next {
-            NextRows::After(after, _) => self.link("after", Some(after)),
-            NextRows::From(from) => self.link("from", Some(&from.to_string())),
-        };
-        if shows_versions {
-            link += "&versions=1";
-        }
+    /// The address of the first page.
+    fn first_page(&self, shows_deleted: bool, shows_versions: bool, order: Order) -> String {
+        let mut link = self.link("versions", shows_versions.then_some("1"));
         if shows_deleted {
             link += "&deleted=1";
         }
         link += &self.find.params();
         if order == Order::Newest {
             link += "&sort=new";
-        }
-        if let NextRows::After(_, Some(version)) = next {
-            link += &format!("&version={version}");
         }
         link
     }

@@ -6,6 +6,7 @@ use super::super::form::EnteredFields;
 use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
+use super::page_links::{PageLinks, PagedList};
 use super::{Page, View, html, pasted, see_other};
 use crate::auth::Action;
 use crate::s3::{Method, Response};
@@ -17,8 +18,7 @@ struct HomePage<'a> {
     page: Page,
     entered: EnteredFields<'a>,
     buckets: Vec<BucketRow>,
-    /// The address of the next page.
-    next: Option<String>,
+    links: PageLinks,
     /// The text that the names of the shown buckets contain.
     find: &'a str,
     /// Whether the user may make a bucket, at least with some names.
@@ -63,13 +63,14 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     };
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
     let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
+    let first = view.link("", &[("find", Some(find).filter(|find| !find.is_empty()))]);
+    let list = PagedList { first: &first, beginning: &["after"] };
+    let next = next.as_deref().map(|token| [("after", token)]);
     let page = HomePage {
         page: view.page(),
         entered: view.entered(&[]),
         buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
-        next: next.map(|token| {
-            view.link("", &[("after", Some(&token)), ("find", Some(find).filter(|find| !find.is_empty()))])
-        }),
+        links: PageLinks::of(&view.params, list, next.as_ref().map(<[_; 1]>::as_slice)),
         find,
         may_create: view.visitor.identity.may_create_some_bucket(),
         refusal,

@@ -14,6 +14,7 @@ mod new_folder;
 mod new_keys;
 mod object;
 mod outbound;
+mod page_links;
 mod pasted;
 mod restore;
 mod rewind;

@@ -10,6 +10,7 @@ use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::selected_object::SelectedObject;
 use super::super::text;
+use super::page_links::{PageLinks, PagedList};
 use super::walk::Neighbours;
 use super::{Page, View, html, share};
 use crate::s3::{Method, Operation, Response, uri};
@@ -72,8 +73,8 @@ struct ObjectPage<'a> {
     frame: String,
     preview: Preview,
     versions: Vec<VersionRow>,
-    /// The page with further versions.
-    more_versions: Option<String>,
+    /// The pages with newer and older versions.
+    links: PageLinks,
 }
 
 /// The forms for the locks of a version.
@@ -150,6 +151,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         Some(_) => Neighbours::default(),
     };
     let link = |key: &String| view.link("object", &[("bucket", Some(bucket)), ("key", Some(key))]);
+    let first = view.link("object", &[("bucket", Some(bucket)), ("key", Some(key)), ("version", version)]);
+    let list = PagedList { first: &first, beginning: &["after"] };
+    let next = next.as_deref().map(|after| [("after", after)]);
     let now = view.console.clock.now();
     let id = SelectedObject {
         key: key.to_owned(),
@@ -191,15 +195,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         content,
         preview,
         versions,
-        more_versions: next.map(|after| {
-            let params = [
-                ("bucket", Some(bucket)),
-                ("key", Some(key)),
-                ("version", version),
-                ("after", Some(&*after)),
-            ];
-            view.link("object", &params)
-        }),
+        links: PageLinks::of(&view.params, list, next.as_ref().map(<[_; 1]>::as_slice)),
     };
     let response = html(200, &page.page, &page);
     Ok(match page.preview {
