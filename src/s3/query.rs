@@ -23,6 +23,12 @@ impl QueryParams {
         Ok(Self { sent: sent.to_owned(), decoded })
     }
 
+    /// One parameter.
+    pub fn one(name: &str, value: &str) -> Self {
+        let sent = uri::encode_pairs([(name, value)]);
+        Self { sent, decoded: vec![(name.to_owned(), value.to_owned())] }
+    }
+
     /// The query string as sent, which signatures may cover.
     pub fn as_sent(&self) -> &str {
         &self.sent
@@ -81,6 +87,12 @@ mod tests {
 
     fn query(text: &str) -> QueryParams {
         QueryParams::parse(text).unwrap()
+    }
+
+    #[test]
+    fn one_parameter_is_what_its_text_parses_to() {
+        let one = QueryParams::one("a&b", "c=d e");
+        assert_eq!(query(one.as_sent()), one);
     }
 
     #[test]

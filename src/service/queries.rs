@@ -78,10 +78,9 @@ impl Service {
         request: &Request<'_>,
         target: TargetResource,
     ) -> bool {
-        let Ok(of_version) = QueryParams::parse("versionId=null") else { return false };
         let mut call = self.call_like(request);
         call.target = target;
-        call.query = of_version;
+        call.query = QueryParams::one("versionId", "null");
         self.may(identity, &mut call, Operation::DeleteObject).is_ok()
     }
 

@@ -24,7 +24,7 @@ impl Service {
             _ => (Operation::GetBucketPlacement, Action::GetBucketPlacement),
         };
         let target = TargetResource::Bucket(bucket.to_owned());
-        let query = QueryParams::parse("placement")?;
+        let query = QueryParams::one("placement", "");
         self.run_extension(Extension { operation, target, query, action }, identity, request, entry)
     }
 }
