@@ -1,9 +1,12 @@
 use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
+use siltstone::base::Timestamp;
 use siltstone::format::segment_path;
 use siltstone::keys::{KeyRing, SharedKeyRing};
-use siltstone::store::NewEncryption;
+use siltstone::store::{
+    AclGrants, BucketConfigurationKind, NamedUsers, NewEncryption, ObjectOwner, UserGrant,
+};
 
 use super::*;
 
@@ -255,4 +258,49 @@ fn a_damaged_backup_is_restored_with_findings() {
     assert_eq!(status(&output), 1);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["findings"][0]["key"], "large");
+}
+
+#[test]
+fn owners_and_grants_of_users_are_restored_and_rebuilt() {
+    let backup = Backup::new();
+    let since = Timestamp::from_millis(1_750_000_000_000);
+    let owner = Some(ObjectOwner { name: "ann".into(), since });
+    let grant = |name: &str, permissions| UserGrant { name: name.into(), since, permissions };
+    // The second was granted after the put, and both grants of bob are kept.
+    let grants = vec![grant("bob", 1), grant("bob", 15), grant("eve", 4)];
+    let of_owner =
+        ObjectControls { users: NamedUsers::of(owner.clone(), Vec::new()), ..ObjectControls::default() };
+    let all = ObjectControls {
+        acl: AclGrants::ALL_READ,
+        users: NamedUsers::of(owner, grants.clone()),
+        ..ObjectControls::default()
+    };
+    let list = b"<AccessControlList><Grant/></AccessControlList>";
+    {
+        let store = open(backup.store.dir.path());
+        for key in ["owned", "shared"] {
+            let mut writer = store.writer("photos", key, Some(3)).unwrap();
+            writer.write(b"abc").unwrap();
+            writer.commit(Commit { controls: of_owner.clone(), ..commit(b"abc") }).unwrap();
+        }
+        let shared = store.find("photos", "shared", Selector::Current).unwrap().version;
+        store.set_acl("photos", "shared", shared, AclGrants::ALL_READ, grants).unwrap();
+        store.set_bucket_configuration("photos", BucketConfigurationKind::Acl, Some(list.to_vec())).unwrap();
+    }
+    let check = |dir: &Path| {
+        let store = open(dir);
+        let controls = |key| store.find("photos", key, Selector::Current).unwrap().version.controls;
+        assert_eq!((controls("owned"), controls("shared")), (of_owner.clone(), all.clone()));
+        let bucket = store.configured_bucket("photos").unwrap();
+        let kept = bucket.configuration(BucketConfigurationKind::Acl).unwrap();
+        assert_eq!(kept.document(), list);
+    };
+    backup.make();
+    let (output, to) = backup.restore(&[]);
+    assert_eq!(status(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    check(&to);
+    assert_eq!(status(&run(&["--data-dir", to.to_str().unwrap(), "verify"])), 0);
+    let rebuilt = run(&["--data-dir", to.to_str().unwrap(), "rebuild", "--replace"]);
+    assert_eq!(status(&rebuilt), 0, "{}{}", stdout(&rebuilt), stderr(&rebuilt));
+    check(&to);
 }

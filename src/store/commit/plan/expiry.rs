@@ -35,10 +35,7 @@ impl Planner<'_> {
         ExpiringItem { key, role, transition }: ExpiringItem,
     ) -> Result<ExpiryOutcome, StoreError> {
         if let Some(transition) = transition {
-            return Ok(match self.check_room(SpaceClaim::Upkeep) {
-                Ok(()) => self.change_class(bucket, key, role, transition),
-                Err(_) => ExpiryOutcome::DiskFull,
-            });
+            return Ok(self.change_class(bucket, key, role, transition));
         }
         let expired = match role {
             ExpiringRole::Current(version) if self.is_current_object(bucket, &key, version) => {
@@ -88,6 +85,9 @@ impl Planner<'_> {
         // A record that has grown since would break the bound by which the group was put together.
         if is_done || encoded_len(&found) > transition.record_bytes {
             return ExpiryOutcome::Obsolete;
+        }
+        if self.check_room(SpaceClaim::Upkeep).is_err() {
+            return ExpiryOutcome::DiskFull;
         }
         let record = VersionRecord { storage_class: transition.class, ..found };
         self.update_version(bucket.id, key, record);
