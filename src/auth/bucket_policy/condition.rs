@@ -246,7 +246,7 @@ impl Condition {
 
     /// Whether it would compare a value that is too long for it.
     pub(super) fn is_beyond(&self, context: &PolicyContext<'_>) -> bool {
-        let known = self.compared.iter().filter(|key| !key.is_of_object());
+        let known = self.compared.iter().filter(|key| !key.is_of_object() && !key.is_short());
         known.filter_map(|key| key.single_value(context)).any(|value| value.len() > POLICY_VALUE_MAX_BYTES)
     }
 

@@ -218,6 +218,20 @@ impl ConditionKey {
         }
     }
 
+    /// Whether its values are short by their nature, so that none needs to be written to learn it.
+    pub(super) fn is_short(&self) -> bool {
+        matches!(
+            self,
+            Self::SourceIp
+                | Self::SecureTransport
+                | Self::CurrentTime
+                | Self::EpochTime
+                | Self::TokenIssueTime
+                | Self::RetentionDays
+                | Self::ResourceAccount
+        )
+    }
+
     /// The value in the request of a key with a single one; `None` where it is absent.
     pub(super) fn single_value<'c>(&self, context: &PolicyContext<'c>) -> Option<Cow<'c, str>> {
         let tag =

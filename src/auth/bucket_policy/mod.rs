@@ -27,7 +27,6 @@ mod statement_parts;
 mod trust;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use condition::ClientLimit;
@@ -95,12 +94,6 @@ impl BucketPolicy {
             parsed.push(PolicyStatement::parse(json, scope, StatementPlace { policy, nth })?);
         }
         let statements = parsed;
-        let mut sids = HashSet::new();
-        // Some clients write an empty `Sid` in each statement.
-        let mut named = statements.iter().filter_map(|one| one.sid.as_deref()).filter(|sid| !sid.is_empty());
-        if let Some(sid) = named.find(|sid| !sids.insert(*sid)) {
-            return Err(format!("two statements have the `Sid` `{sid}`"));
-        }
         let public = are_public(&statements);
         let request_tags = statements.iter().any(PolicyStatement::reads_request_tags);
         Ok(Self { bucket: bucket.to_owned(), statements, public, request_tags })
@@ -426,6 +419,20 @@ mod tests {
     }
 
     #[test]
+    fn statements_of_one_name_all_count() {
+        let one = |effect, key| {
+            format!(
+                r#"{{"Sid": "a", "Effect": "{effect}", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/{key}"}}"#
+            )
+        };
+        let text = format!(r#"{{"Statement": [{}, {}]}}"#, one("Allow", "*"), one("Deny", "kept/*"));
+        let policy = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+        let decide = |key| policy.decide(Action::GetObject, object(key), &PolicyContext::default());
+        assert_eq!(decide("shown"), PolicyDecision::Allow);
+        assert_eq!(decide("kept/x"), PolicyDecision::Deny);
+    }
+
+    #[test]
     fn users_reach_their_own_folders_by_a_variable() {
         let text = statement(
             r#""Principal": {"AWS": "*"}, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::site/home/${aws:username}/*""#,
@@ -601,13 +608,6 @@ mod tests {
                 "the condition key `s3:ExistingObjectTag/a` does not apply to the action `s3:DeleteObject`",
             ),
             (statement(&format!(r#"{usual}, "Effect": "Deny""#)), "\"Effect\" appears twice"),
-            (
-                format!(
-                    r#"{{"Statement": [{0}, {0}]}}"#,
-                    format_args!(r#"{{"Sid": "a", "Effect": "Allow", {usual}}}"#)
-                ),
-                "two statements have the `Sid` `a`",
-            ),
             (format!("{}{PUBLIC_READ}", " ".repeat(BUCKET_POLICY_MAX_BYTES)), "is longer than"),
         ] {
             let error = BucketPolicy::parse(text.as_bytes(), "site").unwrap_err();

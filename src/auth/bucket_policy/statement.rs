@@ -45,8 +45,6 @@ pub(in crate::auth) enum Principal {
 /// One statement.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PolicyStatement {
-    /// Its identifier; unique in a policy.
-    pub(super) sid: Option<String>,
     /// Whether it allows or denies.
     pub(super) effect: PolicyEffect,
     principals: PrincipalSet,
@@ -94,10 +92,13 @@ impl PolicyStatement {
             "Condition",
         ];
         let members = StrictMembers::of(json, "a statement", &known)?;
+        // A name for people. IAM wants each once in a policy, S3 does not (IAM user guide, "Sid").
+        if let Some(sid) = members.get("Sid") {
+            sid.scalar().ok_or("`Sid` must be text")?;
+        }
         let effect = PolicyEffect::parse(members.required("Effect")?)?;
         let (resources, all_but) = either(members, "Resource", "NotResource")?;
         let mut statement = Self {
-            sid: members.get("Sid").map(|sid| sid.scalar().ok_or("`Sid` must be text")).transpose()?,
             effect,
             principals: PrincipalSet::of(members, effect)?,
             actions: ActionSet::default(),
