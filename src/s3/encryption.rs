@@ -157,13 +157,14 @@ impl CustomerKey {
             KeyHolder::Target => "",
             KeyHolder::CopySource => OF_SOURCE,
         };
+        // Most requests have none, and pay for no names.
+        if !is_there(vendor, prefix) {
+            return Ok(None);
+        }
         let [algorithm_name, key_name, md5_name] =
             ["algorithm", "key", "key-md5"].map(|part| format!("{prefix}{CUSTOMER}{part}"));
         let [algorithm, key, md5] = [&algorithm_name, &key_name, &md5_name]
             .map(|name| vendor.get_str(name).filter(|it| !it.is_empty()));
-        if [algorithm, key, md5].iter().all(Option::is_none) && !is_there(vendor, prefix) {
-            return Ok(None);
-        }
         let of = "Requests specifying Server Side Encryption with Customer provided keys must provide";
         if algorithm != Some(AES256) {
             let message = format!("{of} a valid encryption algorithm.");

@@ -30,8 +30,7 @@ const CHECKSUM_ALGORITHM: &str = "sdk-checksum-algorithm";
 
 /// Whether a presigned URL carries the vendor header `p-{suffix}`.
 pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
-    let name = format!("{}{suffix}", dialect.header_prefix());
-    lines(query, dialect).any(|(moved, _)| moved == name)
+    lines(query, dialect).any(|(moved, _)| moved.strip_prefix(dialect.header_prefix()) == Some(suffix))
 }
 
 /// Adds the headers of a presigned URL to those that were sent. Must follow the verification of the
