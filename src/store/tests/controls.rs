@@ -2,6 +2,8 @@
 
 use super::configurations::features;
 use super::random::{rebuild_log, segments_of};
+use super::ship::{LITTLE_LOCAL, follow, followed, promoted, restored, ship};
+use super::tier::Tiered;
 use super::waiting::{begin, hold};
 use super::*;
 use crate::base::limits::MIB;
@@ -112,6 +114,32 @@ fn the_owner_of_an_object_stays_when_its_list_changes_and_only_names_need_their_
     store.close();
     drop(store);
     check(&open(&fs), &controls_of(Vec::new()));
+}
+
+#[test]
+fn owners_and_grants_reach_a_restored_store_and_a_standby() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let (old, fs, mut standby) = followed(&tiered);
+    let owner = Some(ObjectOwner { name: "ann".into(), since: Timestamp::from_millis(9) });
+    let own = ObjectControls { users: NamedUsers::of(owner, Vec::new()), ..NONE };
+    let mut writer = old.writer("b", "k", Some(3)).unwrap();
+    writer.write(b"abc").unwrap();
+    writer.commit(Commit { controls: own, ..commit_of(b"abc") }).unwrap();
+    let grants = vec![grant_to("bob", 4), grant_to("eve", 15)];
+    old.set_acl("b", "k", current(&old, "k"), AclGrants::ALL_READ, grants).unwrap();
+    let list = b"<AccessControlList/>".to_vec();
+    old.set_bucket_configuration("b", BucketConfigurationKind::Acl, Some(list.clone())).unwrap();
+    ship(&old).unwrap();
+    follow(&mut standby);
+    let expected = controls(&old, "k");
+    assert_eq!(expected.users.as_ref().map(|users| users.grants.len()), Some(2));
+    let there = tiered.open_on(&restored(&tiered));
+    let taken_over = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    for store in [there, taken_over] {
+        assert_eq!(controls(&store, "k"), expected);
+        let bucket = store.configured_bucket("b").unwrap();
+        assert_eq!(bucket.configuration(BucketConfigurationKind::Acl).unwrap().document(), list);
+    }
 }
 
 #[test]
