@@ -148,7 +148,7 @@ class Run:
             for name, text in (("users.toml", users_file()), ("keys.toml", keys_file())):
                 (data_dir / name).write_text(text)
                 (data_dir / name).chmod(0o600)
-            options = ("--dialect", "aws", "--region", "us-east-1,*", "--object-ownership", "ObjectWriter", "--log-level", "warn")
+            options = ("--dialect", "aws", "--region", "us-east-1,*", "--object-ownership", "ObjectWriter", "--bucket-log-interval", "4s", "--log-level", "warn")
             server = Server(data_dir, *options).start()
             try:
                 (directory / "tests").write_text("".join(f"s3tests/functional/{test}\n" for test in tests))
