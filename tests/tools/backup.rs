@@ -3,6 +3,7 @@ use std::os::unix::fs::MetadataExt;
 use serde_json::Value;
 use siltstone::base::Timestamp;
 use siltstone::format::segment_path;
+use siltstone::index::BucketConfiguration;
 use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::store::{
     AclGrants, BucketConfigurationKind, NamedUsers, NewEncryption, ObjectOwner, UserGrant,
@@ -294,7 +295,7 @@ fn owners_and_grants_of_users_are_restored_and_rebuilt() {
         assert_eq!(controls("shared"), all);
         let bucket = store.configured_bucket("photos").unwrap();
         let kept = bucket.configuration(BucketConfigurationKind::Acl);
-        assert_eq!(kept.map(|kept| kept.document()), bucket_acl);
+        assert_eq!(kept.map(BucketConfiguration::document), bucket_acl);
     };
     backup.make();
     let (output, to) = backup.restore(&[]);
