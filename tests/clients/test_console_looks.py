@@ -261,7 +261,7 @@ def test_newest_first_goes_over_pages(visit, s3, bucket):
 @pytest.mark.parametrize("address", ["deleted=1", "find=K"])
 def test_a_walk_in_steps_goes_on_by_itself(visit, s3, bucket, address):
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    for number in range(203):
+    for number in range(403):
         s3.put_object(Bucket=bucket, Key=f"k{number:03}", Body=b"")
         if address == "deleted=1":
             s3.delete_object(Bucket=bucket, Key=f"k{number:03}")
@@ -277,11 +277,18 @@ def test_a_walk_in_steps_goes_on_by_itself(visit, s3, bucket, address):
     first = f"{browser.root}bucket?name={bucket}&{address}"
     browser.page.route(first, cut_short)
     browser.page.goto(first)
-    browser.page.get_by_text("203 found", exact=True).wait_for()
-    assert browser.page.locator("tbody tr").count() == 203
+    browser.page.get_by_text("400 found so far", exact=True).wait_for()
+    assert browser.page.locator("tbody tr").count() == 400
     assert browser.page.get_by_role("link", name="Look further").count() == 0
     browser.page.get_by_label("Select everything on this page").check()
-    browser.page.get_by_text("203 selected, 0 B").wait_for()
+    browser.page.get_by_text("400 selected, 0 B").wait_for()
+    # The steps were one page to whoever looked at them.
+    browser.page.get_by_role("link", name="Next page").click()
+    browser.page.get_by_text("3 found", exact=True).wait_for()
+    back = browser.page.get_by_role("link", name="Previous page")
+    assert browser.origin + back.get_attribute("href") == first
+    back.click()
+    browser.page.get_by_text("400 found so far", exact=True).wait_for()
 
 
 def test_every_icon_is_in_the_sprite():

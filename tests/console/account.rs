@@ -50,6 +50,9 @@ fn everybody_sees_its_own_sessions_and_ends_them() {
     assert!(text.contains("&#60;script&#62;alert(1)") && text.contains("⟨U+202E⟩"), "{text}");
     assert!(!text.contains("<script>alert") && !text.contains("curl/8") && !text.contains("127.0.0.7"));
     assert!(text.contains("<td class=\"wide\">127.0.0.9</td>"), "{text}");
+    let at = site.server.clock.now().to_iso8601()[..19].replace('T', " ");
+    let named = format!("⟨U+202E⟩ at 127.0.0.9, signed in {at} UTC\">End</button>");
+    assert!(text.contains(&named), "{named} in {text}");
     assert!(text.contains(&format!("datetime=\"{begun}\"")), "{begun} in {text}");
     let [other] = &*offered(&mut here) else { panic!("{text}") };
     let own = offered(&mut there);

@@ -43,15 +43,25 @@ async function goOn(list, all) {
     // Another page is shown meanwhile, or the session has ended.
     if (!more.isConnected || !response.ok) return;
     list.querySelector("tbody").append(...page.querySelectorAll("form.list tbody tr"));
-    // The way back stays that of the first step.
     const further = page.querySelector("#further > a[rel=next]");
     const found = document.querySelector(".found");
     if (further === null) more.remove();
-    else more.replaceWith(further);
+    else {
+      keepWayBack(further, more);
+      more.replaceWith(further);
+    }
     if (found !== null) found.textContent = `${list.querySelectorAll("tbody tr").length} found${further === null ? "" : " so far"}`;
     for (const time of list.querySelectorAll("tbody time")) tellTime(time);
     tellSelection(list, all);
   }
+}
+
+// All steps are one page, so the way back from the next page leads to the first of them, as the link to the second step says.
+function keepWayBack(link, second) {
+  const address = new URL(link.href);
+  address.searchParams.delete("back");
+  for (const back of new URL(second.href).searchParams.getAll("back")) address.searchParams.append("back", back);
+  link.href = address;
 }
 
 function boxes(list) {
