@@ -1,5 +1,5 @@
-//! The cookies: one with the secret of a session, and one for an attempt to sign in by an OpenID
-//! provider.
+//! The cookies: one with the secret of a session, one for an attempt to sign in by an OpenID
+//! provider, and one by which a browser remembers how files are shown.
 
 use super::address::ConsoleRoot;
 use super::sessions::SessionId;
@@ -14,6 +14,11 @@ const SESSIONS_MAX: usize = 16;
 const ATTEMPT_SECS: u32 = 600;
 /// The name over plain HTTP.
 const PLAIN_NAME: &str = "siltstone-console";
+/// The name of the one for the look of folders with images. A page at another port of the host can
+/// set it: it changes nothing but the look.
+const GRID_NAME: &str = "siltstone-grid";
+/// How long a look is remembered, in seconds: a year.
+const GRID_SECS: u32 = 365 * 24 * 60 * 60;
 
 /// The sessions that the cookies of a request name. Over plain HTTP a page at another port of the
 /// host can add some.
@@ -69,6 +74,23 @@ pub(super) fn set(root: &ConsoleRoot, response: Response, request: &Request<'_>,
 /// The response, which takes the secret from the browser.
 pub(super) fn clear(root: &ConsoleRoot, response: Response, request: &Request<'_>) -> Response {
     response.header("Set-Cookie", format!("{}=; {}; Max-Age=0", name_for(request), attributes(root, request)))
+}
+
+/// Whether the browser remembers that images are shown in a grid.
+pub(super) fn wants_grid(request: &Request<'_>) -> bool {
+    values(request, GRID_NAME).next() == Some("1")
+}
+
+/// The response, by which the browser remembers whether images are shown in a grid.
+pub(super) fn remember_grid(
+    root: &ConsoleRoot,
+    response: Response,
+    request: &Request<'_>,
+    wants_grid: bool,
+) -> Response {
+    let value = u8::from(wants_grid);
+    let attributes = attributes(root, request);
+    response.header("Set-Cookie", format!("{GRID_NAME}={value}; {attributes}; Max-Age={GRID_SECS}"))
 }
 
 fn name_for(request: &Request<'_>) -> &'static str {

@@ -108,6 +108,38 @@ def test_pages_are_kept_as_pictures(visit, shelf):
     page.get_by_role("button", name="Create").click()
     page.get_by_text("Created the folder sketches").wait_for()
     look(page, "folder-made")
+    page.goto(browser.root + PAGES["folder"])
+    page.get_by_role("link", name="Show as a grid").click()
+    page.get_by_role("link", name="Show as a list").wait_for()
+    page.wait_for_load_state("networkidle")
+    look(page, "folder-grid")
+    page.get_by_label("Select lake-1.png").check()
+    page.get_by_label("More actions for lake-0.png").click()
+    look(page, "folder-grid-menu")
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_a_grid_shows_pictures_and_is_remembered(visit, shelf, has_scripts):
+    browser = visit(viewport=DESKTOP, java_script_enabled=has_scripts).sign_in()
+    page = browser.page
+    folder = f"{browser.root}bucket?name={shelf}&prefix=2026%2F"
+    page.goto(folder)
+    page.get_by_role("link", name="Show as a grid").click()
+    page.get_by_role("link", name="Show as a list").wait_for()
+    page.wait_for_load_state("networkidle")
+    widths = page.locator("img.thumb").evaluate_all("(images) => images.map((image) => [image.naturalWidth, image.width > 100])")
+    assert widths == [[320, True]] * 4
+    page.goto(f"{browser.root}bucket?name={shelf}")
+    page.get_by_role("link", name="2025/").wait_for()
+    assert page.get_by_role("link", name="Show as a list").count() == 0, "a list says more where there is no picture"
+    page.goto(folder)
+    # A picture leads to its object.
+    page.locator("img.thumb").nth(2).click(force=True)
+    page.get_by_role("heading", name="2026/lake-2.png", level=1).wait_for()
+    page.goto(folder)
+    page.get_by_label("Select lake-3.png").check()
+    page.get_by_role("group", name="The selection").get_by_role("button", name="Delete").click()
+    page.get_by_role("heading", name="Delete 1 object").wait_for()
 
 
 @pytest.mark.parametrize("has_scripts", [True, False])

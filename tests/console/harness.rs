@@ -224,7 +224,7 @@ impl Browser<'_> {
             .collect();
         for (name, value) in &headers {
             assert!(!value.contains(['\r', '\n']), "{name}: {value:?}");
-            if name == "Set-Cookie" {
+            if name == "Set-Cookie" && !value.starts_with("siltstone-grid=") {
                 self.cookie = value.split(';').next().map(str::to_owned);
             }
         }

@@ -5,6 +5,7 @@ mod archive;
 mod attacks;
 mod deleted;
 mod editors;
+mod grid;
 mod harness;
 mod home;
 mod listener;

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::cookie;
 use super::super::form::EnteredFields;
 use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
@@ -18,8 +19,10 @@ use crate::service::{KeyPlace, WalkedKey};
 const SORTED_MAX: usize = 10_000;
 /// Rows of a page of them.
 const ROWS_MAX: usize = 200;
-/// The largest image that a row shows.
+/// The largest image that a row of a list shows. The object itself is loaded for it.
 const THUMBNAIL_MAX_BYTES: u64 = 200 << 10;
+/// The largest one of a grid, whose pictures somebody asked to see: a photograph of a phone.
+const GRID_IMAGE_MAX_BYTES: u64 = 4 << 20;
 /// The ends of the names of those, which every browser shows.
 const THUMBNAILS: [&str; 6] = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"];
 
@@ -45,6 +48,11 @@ struct BucketPage<'a> {
     /// Whether the bucket has, or may have, versions that the user may list.
     has_versions: bool,
     order: Order,
+    /// Whether the files are a grid of pictures.
+    is_grid: bool,
+    /// The address of the same page as a grid or, where it is one, as a list; `None` where there is
+    /// no image.
+    other_look: Option<String>,
     /// What the user may do here.
     may_write: bool,
     may_read: bool,
@@ -156,7 +164,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     } else {
         String::new()
     };
-    let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions };
+    // Without an image a list says more.
+    let has_image = is_of_files && listing.objects.iter().any(|it| text::icon_of(&it.key) == "image");
+    let asked_for_grid = view.given("grid").map(|asked| asked == "1");
+    let is_grid = has_image && asked_for_grid.unwrap_or_else(|| cookie::wants_grid(view.request));
+    let thumbnail_max = if is_grid { GRID_IMAGE_MAX_BYTES } else { THUMBNAIL_MAX_BYTES };
+    let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions, thumbnail_max };
     let first = place.first_page(shows_deleted, shows_versions, order);
     let list = PagedList { first: &first, beginning: &["after", "version", "from"] };
     let next = next.as_ref().map(NextRows::params);
@@ -173,6 +186,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         deleted_count,
         has_versions,
         order,
+        is_grid,
+        other_look: has_image.then(|| format!("{first}&grid={}", u8::from(!is_grid))),
         may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
         may_read,
         may_delete: view.may(Operation::DeleteObject, bucket, Some(&some_key)),
@@ -192,7 +207,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
             .link("bucket", &[("name", Some(bucket)), ("prefix", given(prefix)), ("deleted", Some("1"))]),
         newest_view: place.link("sort", Some("new")),
     };
-    Ok(html(200, &page.page, &page))
+    let response = html(200, &page.page, &page);
+    Ok(match asked_for_grid {
+        Some(wants_grid) => cookie::remember_grid(&view.console.root, response, view.request, wants_grid),
+        None => response,
+    })
 }
 
 /// A text that is not empty.
@@ -376,6 +395,8 @@ struct ObjectRows<'a> {
     prefix: &'a str,
     may_read: bool,
     shows_versions: bool,
+    /// Bytes of the largest image that a row shows.
+    thumbnail_max: u64,
 }
 
 impl ObjectRows<'_> {
@@ -423,7 +444,7 @@ impl ObjectRows<'_> {
             icon: text::icon_of(&name),
             has_thumbnail: self.may_read
                 && !object.is_marker
-                && (1..=THUMBNAIL_MAX_BYTES).contains(&object.size)
+                && (1..=self.thumbnail_max).contains(&object.size)
                 && THUMBNAILS.iter().any(|end| lower.ends_with(end)),
             name,
             bytes: object.size,
