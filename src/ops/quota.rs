@@ -34,14 +34,38 @@ impl Context {
     pub fn quota_limits(&self) -> Vec<QuotaLimit> {
         let mut limits = Vec::new();
         for limited in self.store.limited_buckets() {
-            let usage = OwnerUsage { buckets: 0, content: limited.content };
-            add_limits(&mut limits, false, &limited.bucket, &limited.in_force, &usage);
+            add_limits_of_bucket(&mut limits, &limited);
         }
         for limited in self.store.limited_owners() {
-            add_limits(&mut limits, true, &limited.owner, &limited.in_force, &limited.usage);
+            add_limits_of_owner(&mut limits, &limited);
         }
         limits
     }
+
+    /// The limits of a bucket; none without a quota, and for a missing bucket.
+    pub fn limits_of_bucket(&self, bucket: &str) -> Vec<QuotaLimit> {
+        let mut limits = Vec::new();
+        if let Ok(Some(limited)) = self.store.limited_bucket(bucket) {
+            add_limits_of_bucket(&mut limits, &limited);
+        }
+        limits
+    }
+
+    /// The limits of an owner; none without a quota.
+    pub fn limits_of_owner(&self, owner: &str) -> Vec<QuotaLimit> {
+        let mut limits = Vec::new();
+        add_limits_of_owner(&mut limits, &self.store.limited_owner(owner));
+        limits
+    }
+}
+
+fn add_limits_of_bucket(limits: &mut Vec<QuotaLimit>, limited: &LimitedBucket) {
+    let usage = OwnerUsage { buckets: 0, content: limited.content };
+    add_limits(limits, false, &limited.bucket, &limited.in_force, &usage);
+}
+
+fn add_limits_of_owner(limits: &mut Vec<QuotaLimit>, limited: &LimitedOwner) {
+    add_limits(limits, true, &limited.owner, &limited.in_force, &limited.usage);
 }
 
 /// Adds the limits that a quota sets.

@@ -44,7 +44,7 @@ use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
     BadSegment, CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount,
-    RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey, WalkedKeys,
+    QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey, WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;

@@ -4,7 +4,7 @@
 use super::{NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
-use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage, WalkedKeys};
+use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, QuotaLimit, Usage, WalkedKeys};
 use crate::s3::{
     Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
     TargetResource, uri,
@@ -32,6 +32,24 @@ impl Service {
     ) -> Vec<Option<Usage>> {
         let mut call = self.call_like(request);
         buckets.iter().map(|bucket| self.usage_for(identity, &mut call, bucket)).collect()
+    }
+
+    /// The limits of the quota of each bucket, in the order of `buckets`: none for a bucket without
+    /// one, and those alone that HeadBucket shows where `identity` may not see the quota itself.
+    pub fn bucket_limits_for(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        buckets: &[&str],
+    ) -> Vec<Vec<QuotaLimit>> {
+        let mut call = self.call_like(request);
+        buckets.iter().map(|bucket| self.limits_for(identity, &mut call, bucket)).collect()
+    }
+
+    /// The limits of the quota of the user who asks, over all its buckets; none for a role.
+    pub fn own_limits(&self, identity: &Identity) -> Vec<QuotaLimit> {
+        let owner = identity.user_in_policies();
+        owner.map(|owner| self.context.limits_of_owner(owner)).unwrap_or_default()
     }
 
     /// Whether `identity` may read each of the objects, in their order, by a request like
@@ -191,6 +209,19 @@ impl Service {
             usage = Usage { current: usage.current, ..Usage::default() };
         }
         Some(usage)
+    }
+
+    fn limits_for(&self, identity: &Identity, call: &mut Call<'_>, bucket: &str) -> Vec<QuotaLimit> {
+        let mut limits = self.context.limits_of_bucket(bucket);
+        if limits.is_empty() {
+            return limits;
+        }
+        call.target = TargetResource::Bucket(bucket.to_owned());
+        if self.may(identity, call, Operation::GetBucketQuota).is_err() {
+            let sees_head = self.may(identity, call, Operation::HeadBucket).is_ok();
+            limits.retain(|limit| sees_head && matches!(limit.limit, "bytes" | "objects"));
+        }
+        limits
     }
 
     fn may(

@@ -57,7 +57,8 @@ class Inspector(Forms):
             """() => {
                 for (const details of document.querySelectorAll("details")) details.open = true;
                 const forms = [...document.querySelectorAll("[data-form]")].map((form) => form.dataset.form);
-                return [document.title, document.querySelector("main").childElementCount, ...new Set(forms)].join(" ");
+                const shapes = ["table.grid", "td meter", ":popover-open"].filter((shape) => document.querySelector(shape));
+                return [document.title, document.querySelector("main").childElementCount, ...shapes, ...new Set(forms)].join(" ");
             }"""
         )
         if looks not in self.inspected:
@@ -111,7 +112,8 @@ def test_no_page_breaks_a_rule(visit, stage, axe, tmp_path):  # noqa: F811
     pages.open("bucket?name=box&versions=1", "box")
     pages.open("bucket?name=none", "That did not work")
     fill_in_all(pages, stage)
-    for address, heading in [("state", "State"), ("users", "Users"), ("settings?name=box", "Settings of box")]:
+    looks = [("state", "State"), ("users", "Users"), ("settings?name=box", "Settings of box"), ("", "Buckets"), ("bucket?name=open&grid=1", "open")]
+    for address, heading in looks:
         pages.open(address, heading)
     browser.page.unroute("**/-/console/sign-in")
     change_users(pages, stage)

@@ -90,6 +90,9 @@ def look(page, name):
 def test_pages_are_kept_as_pictures(visit, shelf):
     browser = visit(viewport=DESKTOP).sign_in()
     page = browser.page
+    for bucket, quota in [("holiday", '{"bytes": 2097152}'), ("empty", '{"objects": 0}')]:
+        put = "([address, body]) => fetch(address, { method: 'PUT', body }).then((response) => response.status)"
+        assert page.evaluate(put, [f"{browser.root}s3?bucket={bucket}&quota=", quota]) == 200
     for name, address in PAGES.items():
         page.goto(browser.root + address, wait_until="networkidle")
         look(page, name)

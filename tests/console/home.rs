@@ -1,5 +1,7 @@
 //! The page of the buckets: sizes, for those who may list them.
 
+use siltstone::base::Quota;
+
 use super::harness::Site;
 
 /// The row of a bucket.
@@ -49,6 +51,49 @@ fn sizes_are_for_users_who_may_list_the_bucket() {
     let page = site.signed_in("lists").get("");
     assert!(!page.text().contains(">b</a>") && !page.text().contains("<meter"));
     assert!(row(page.text(), "kept").contains(">1</td><td class=\"number\">3 B</td>"), "{}", page.text());
+}
+
+#[test]
+fn quotas_have_bars_for_those_who_may_see_them() {
+    use crate::support::users::user;
+
+    let site = Site::new();
+    let listing = &["ListAllMyBuckets", "ListBucket"];
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("names", &["ListAllMyBuckets"], &["*"])
+            + &user("lists", listing, &["*"])),
+    );
+    let quota = |document: &str| Quota::parse(document.as_bytes()).unwrap();
+    let store = &site.server.store;
+    store.set_bucket_quota("b", Some(&quota(r#"{"bytes": 2048, "objects": 2}"#))).unwrap();
+    let mut owner = site.signed_in("owner");
+    owner.post("create-bucket", &[("name", "free")]);
+    owner.put("b", "one", &[], &[0; 1024]);
+    let page = owner.get("");
+    let half = row(page.text(), "b");
+    assert!(half.contains("Quota: 1.0 KiB of 2.0 KiB <meter") && half.contains("value=\"50\""), "{half}");
+    assert!(!row(page.text(), "free").contains("meter"), "{}", page.text());
+    for absent in ["used up", "Your quota", "of the index"] {
+        assert!(!page.text().contains(absent), "{absent} in {}", page.text());
+    }
+    owner.put("b", "two", &[], &[0; 512]);
+    let text = "Reading and deleting work even when a quota is used up.";
+    for (name, is_shown) in [("owner", true), ("lists", true), ("names", false)] {
+        let page = site.signed_in(name).get("");
+        let full = row(page.text(), "b").contains("Quota: 2 of 2 objects, used up <meter");
+        assert_eq!((full, page.text().contains(text)), (is_shown, is_shown), "{name}: {}", page.text());
+    }
+    // HeadBucket does not tell of the index.
+    store.set_bucket_quota("b", Some(&quota(r#"{"bytes": 4096, "index_bytes": 900}"#))).unwrap();
+    assert!(row(owner.get("").text(), "b").contains(" of the index, used up <meter"));
+    assert!(row(site.signed_in("lists").get("").text(), "b").contains("Quota: 1.5 KiB of 4.0 KiB <meter"));
+    store.set_owner_quota("owner", Some(&quota(r#"{"bytes": 1048576, "buckets": 2}"#))).unwrap();
+    let page = owner.get("");
+    for shown in ["Your quota: 2 of 2 buckets, used up <meter", "Your quota: 1.5 KiB of 1.0 MiB <meter"] {
+        assert!(page.text().contains(shown), "{shown} in {}", page.text());
+    }
+    assert!(!site.signed_in("lists").get("").text().contains("Your quota"));
 }
 
 #[test]

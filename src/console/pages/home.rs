@@ -7,10 +7,11 @@ use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::page_links::{PageLinks, PagedList};
+use super::quota_bar::{self, QuotaBar};
 use super::{Page, View, html, pasted, see_other};
 use crate::auth::Action;
 use crate::s3::{Method, Response};
-use crate::service::Usage;
+use crate::service::{QuotaLimit, Usage};
 
 #[derive(Template)]
 #[template(path = "home.html", config = "src/console/askama.toml")]
@@ -27,6 +28,10 @@ struct HomePage<'a> {
     refusal: Option<String>,
     /// The space of the disk, for administrators.
     disk: Option<DiskSpace>,
+    /// The quota of the user.
+    own_quota: Vec<QuotaBar>,
+    /// Whether a shown quota is used up.
+    has_full_quota: bool,
 }
 
 struct BucketRow {
@@ -35,6 +40,8 @@ struct BucketRow {
     created: String,
     /// The content, where the user may list it.
     content: Option<BucketContent>,
+    /// The fullest limit of its quota.
+    quota: Option<QuotaBar>,
 }
 
 struct BucketContent {
@@ -63,18 +70,28 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     };
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
     let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
+    let limits = view.console.service.bucket_limits_for(&view.visitor.identity, view.request, &names);
+    let mut rows = Vec::with_capacity(lines.len());
+    for ((line, usage), limits) in lines.iter().zip(&usages).zip(&limits) {
+        rows.push(row(view, line, usage.as_ref(), limits));
+    }
+    let own_quota = quota_bar::bars("Your quota", &view.console.service.own_limits(&view.visitor.identity));
+    let mut shown_quotas = rows.iter().filter_map(|row| row.quota.as_ref()).chain(&own_quota);
+    let has_full_quota = shown_quotas.any(|bar| bar.is_used_up);
     let first = view.link("", &[("find", Some(find).filter(|find| !find.is_empty()))]);
     let list = PagedList { first: &first, beginning: &["after"] };
     let next = next.as_deref().map(|token| [("after", token)]);
     let page = HomePage {
         page: view.page(),
         entered: view.entered(&[]),
-        buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
+        buckets: rows,
         links: PageLinks::of(&view.params, list, next.as_ref().map(<[_; 1]>::as_slice)),
         find,
         may_create: view.visitor.identity.may_create_some_bucket(),
         refusal,
         disk: disk(view),
+        own_quota,
+        has_full_quota,
     };
     Ok(html(200, &page.page, &page))
 }
@@ -94,7 +111,7 @@ fn buckets(view: &View<'_>, find: &str) -> Result<(Vec<BucketLine>, Option<Strin
     }
 }
 
-fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {
+fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>, limits: &[QuotaLimit]) -> BucketRow {
     let content = usage.map(|usage| {
         let further = usage.bytes() - usage.current.bytes;
         BucketContent {
@@ -104,7 +121,8 @@ fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow
         }
     });
     let link = view.link("bucket", &[("name", Some(&bucket.name))]);
-    BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content }
+    let quota = quota_bar::bars("Quota", limits).into_iter().next();
+    BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content, quota }
 }
 
 /// The space of the disk, if the user is an administrator and the disk reports it.
@@ -113,9 +131,7 @@ fn disk(view: &View<'_>) -> Option<DiskSpace> {
         return None;
     }
     let (free, total) = view.console.service.health().disk?;
-    let used = u128::from(total.saturating_sub(free));
-    // A hundredth of a `u64` fits into one.
-    let used_percent = (used * 100 / u128::from(total.max(1))) as u64;
+    let used_percent = quota_bar::percent(total.saturating_sub(free), total);
     Some(DiskSpace { used_percent, free: text::size(free), total: text::size(total) })
 }
 

@@ -16,6 +16,7 @@ mod object;
 mod outbound;
 mod page_links;
 mod pasted;
+mod quota_bar;
 mod restore;
 mod rewind;
 mod selected;
