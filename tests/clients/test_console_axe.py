@@ -115,6 +115,8 @@ def test_no_page_breaks_a_rule(visit, stage, axe, tmp_path):  # noqa: F811
     looks = [("state", "State"), ("users", "Users"), ("settings?name=box", "Settings of box"), ("", "Buckets"), ("bucket?name=open&grid=1", "open")]
     for address, heading in looks:
         pages.open(address, heading)
+    browser.page.keyboard.press("?")
+    pages.heading("open")
     browser.page.unroute("**/-/console/sign-in")
     change_users(pages, stage)
     assert len(pages.inspected) > 40, sorted(pages.inspected)

@@ -384,6 +384,9 @@ def an_object(forms, page, s3):
     assert s3.get_object_tagging(Bucket="box", Key="notes.txt")["TagSet"] == [dict(Key="a=b", Value="c")]
     forms.send("share", "Make a link")
     forms.heading("A link to notes.txt")
+    forms.open("object?bucket=box&key=notes.txt", "notes.txt")
+    forms.send("search-bucket", "Find", **{"Find in box": "SINGLE"})
+    page.get_by_role("link", name="moved/single.txt", exact=True).wait_for()
     s3.put_object(Bucket="trash", Key="g/again.txt", Body=b"1")
     s3.delete_object(Bucket="trash", Key="g/again.txt")
     forms.open("object?bucket=trash&key=g/again.txt", "g/again.txt")

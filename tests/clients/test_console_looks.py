@@ -243,6 +243,45 @@ def test_keys_find_and_lead_to_the_object_beside(visit, shelf):
         page.get_by_role("heading", name=shelf, level=1).wait_for()
 
 
+def test_keys_go_through_a_list(visit, s3, bucket):
+    for key in ["a.txt", "b.txt", "f/c.txt"]:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"123")
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    focused = "document.activeElement.textContent"
+    for key, name in [("j", "f/"), ("j", "a.txt"), ("j", "b.txt"), ("j", "b.txt"), ("k", "a.txt")]:
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == name
+    page.keyboard.press("x")
+    page.get_by_text("1 selected, 3 B").wait_for()
+    assert page.get_by_label("Select a.txt").is_checked()
+    # Somebody may have come to the box by the tabulator.
+    page.get_by_label("Select a.txt").focus()
+    page.keyboard.press("k")
+    assert page.evaluate(focused) == "f/"
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="f", level=1, exact=True).wait_for()
+    page.keyboard.press("u")
+    page.get_by_role("heading", name=bucket, level=1).wait_for()
+    # What is typed into a field is text.
+    page.keyboard.press("/")
+    page.keyboard.type("?jxu")
+    assert page.get_by_label("Find here and below").input_value() == "?jxu"
+    page.locator("h1").click()
+    keys = page.get_by_role("dialog", name="Keys")
+    assert keys.count() == 0
+    page.keyboard.press("?")
+    keys.get_by_text("The folder above").wait_for()
+    look(page, "keys")
+    page.keyboard.press("Escape")
+    keys.wait_for(state="hidden")
+    page.get_by_label("More of this folder").click()
+    page.get_by_role("button", name="Keys of this page").click()
+    keys.get_by_role("button", name="Close").click()
+    keys.wait_for(state="hidden")
+
+
 def test_a_copy_stays_and_a_folder_is_made_once(visit, s3, bucket):
     s3.put_object(Bucket=bucket, Key="one.txt", Body=b"1", Metadata={"m": "kept"})
     browser = visit().sign_in()

@@ -1,6 +1,6 @@
 // The entry: what pages can do with scripts. Without them everything but uploads works.
 
-import { beginList } from "./list.js";
+import { beginList, pressInList } from "./list.js";
 import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
 
 // The address of the page that is shown.
@@ -62,9 +62,9 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copies]");
   if (button !== null) copy(button);
 });
-// The keys of the pages: "/" looks for something, arrows lead to the objects beside the shown one.
+// The keys of the pages, as the dialog of "?" names them.
 document.addEventListener("keydown", (event) => {
-  const isEntry = event.target.closest("input, textarea, select, summary, audio, video, [tabindex='0']") !== null;
+  const isEntry = event.target.closest("input:not([type=checkbox]), textarea, select, summary, audio, video, [tabindex='0']") !== null;
   if (isEntry || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/") {
     const field = document.querySelector("input[type=search]");
@@ -72,6 +72,9 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     field.focus();
   }
+  if (event.key === "?") document.getElementById("keys")?.togglePopover();
+  if (event.key === "u") document.querySelector(".crumbs a:last-of-type")?.click();
+  pressInList(event.key);
   const beside = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
   if (beside !== undefined) document.querySelector(`a[rel=${beside}][data-beside]`)?.click();
 });

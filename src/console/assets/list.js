@@ -31,6 +31,17 @@ export function beginList() {
   goOn(list, all).catch(() => {});
 }
 
+// The keys of a list: "j" and "k" lead to the next row and to the previous one, "x" selects it or leaves it out.
+export function pressInList(key) {
+  const rows = Array.from(document.querySelectorAll(".files tbody tr"));
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  if (key === "x") rows[at]?.querySelector("input[type=checkbox]")?.click();
+  const step = { j: 1, k: -1 }[key];
+  if (step === undefined) return;
+  const next = Math.min(Math.max(at + step, 0), rows.length - 1);
+  rows[next]?.querySelector("td.name a")?.focus();
+}
+
 // A walk that takes long comes in steps: they follow one another for two seconds, or until there are a thousand rows.
 async function goOn(list, all) {
   const begun = performance.now();
