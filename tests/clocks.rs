@@ -25,6 +25,7 @@ const MEASURED: &[(&str, usize, &str)] = &[
     ("base/clock.rs", 3, "a clock for tests"),
     ("cli/commands/service_account.rs", 1, "an account states its end, for later starts"),
     ("cli/run/host_clock.rs", 1, "whether the kernel speaks of the same clock"),
+    ("console/pages/account.rs", 1, "when a session was begun and used, for people"),
     ("console/pages/change.rs", 1, "a retention lasts for days from the wall clock"),
     ("console/pages/find.rs", 1, "objects are found by the days since their wall clock time"),
     ("console/pages/share.rs", 2, "a link lasts to the end of a day of the wall clock"),

@@ -1,7 +1,7 @@
 //! The server as a process of its own, and tests that need a process of their own.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -36,7 +36,16 @@ pub(crate) fn on_a_free_port(dir: &Path) -> Command {
 }
 
 pub(crate) fn finish(command: &mut Command) -> Output {
-    command.output().unwrap()
+    loop {
+        match command.output() {
+            // A program that was just copied is open for writing in the children that other threads
+            // forked meanwhile, until they start programs of their own.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                sleep(Duration::from_millis(1));
+            }
+            output => return output.unwrap(),
+        }
+    }
 }
 
 pub(crate) fn stderr_of(output: &Output) -> String {
