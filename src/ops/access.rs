@@ -128,10 +128,21 @@ pub(super) fn may(
     action: Action,
     place: Place<'_>,
 ) -> bool {
+    proof.may(action, place.resource, &further_facts(context, proof, call, action, place))
+}
+
+/// The facts for a further decision about the sender of a call.
+fn further_facts<'a>(
+    context: &'a Context,
+    proof: &'a Authorized,
+    call: &'a Call<'_>,
+    action: Action,
+    place: Place<'a>,
+) -> StoredFacts<'a> {
     let facts = StoredFacts::new(context, call, proof.identity(), action, place);
     // The prefix of a key is another for each key, and the memo is of the whole request.
     let memo = (!facts.is_of_absence()).then(|| proof.memo());
-    proof.may(action, place.resource, &StoredFacts { memo, ..facts })
+    StoredFacts { memo, ..facts }
 }
 
 /// Checks a further permission of the sender of a call.
@@ -180,8 +191,7 @@ pub(super) fn check_deletion(
     action: Action,
     place: Place<'_>,
 ) -> Result<OwnerCondition, S3Error> {
-    let facts = StoredFacts::new(context, call, proof.identity(), action, place);
-    let facts = StoredFacts { memo: Some(proof.memo()), ..facts };
+    let facts = further_facts(context, proof, call, action, place);
     if !proof.may(action, place.resource, &facts) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
     }
