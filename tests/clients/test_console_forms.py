@@ -13,7 +13,7 @@ import pytest
 
 from siltstone import ROOT
 from test_objects import refusal
-from visits import PATIENCE_MILLIS, HoldingProxy, spare, uploaded, visits_of
+from visits import PATIENCE_MILLIS, HoldingProxy, drawn, spare, uploaded, visits_of
 
 Error = pytest.importorskip("playwright.sync_api").Error
 
@@ -582,7 +582,17 @@ def signed_in_elsewhere(server, access_key, secret_key):
     return look
 
 
+# Each goes through all forms, which takes minutes: an ordinary run goes two of the ways.
+WAYS = drawn(["during an upload", "without an upload", "by keyboard", "without scripts"], 2)
+
+
+def skip_unless_drawn(way):
+    if way not in WAYS:
+        pytest.skip(f"tried {' and '.join(WAYS)}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
+
+
 def test_every_form_works_during_an_upload(each_browser, stage, tmp_path):
+    skip_unless_drawn("during an upload")
     spare(each_browser, "chromium")
     proxy = HoldingProxy(stage)
     path = tmp_path / "held.bin"
@@ -611,6 +621,7 @@ def fill_in_every_form(forms, server):
 
 
 def test_every_form_works_without_an_upload(each_browser, visit_in_each, stage):
+    skip_unless_drawn("without an upload")
     spare(each_browser, "firefox")
     fill_in_every_form(Forms(visit_in_each(stage).sign_in(), Mouse), stage)
 
@@ -619,9 +630,11 @@ def test_every_form_works_without_an_upload(each_browser, visit_in_each, stage):
 
 
 def test_every_form_works_by_keyboard(visit, stage):
+    skip_unless_drawn("by keyboard")
     fill_in_every_form(Forms(visit(stage).sign_in(), Keyboard), stage)
 
 
 def test_every_form_works_without_scripts(visit, stage):
+    skip_unless_drawn("without scripts")
     browser = visit(stage, java_script_enabled=False).sign_in()
     fill_in_every_form(Forms(browser, Mouse, has_scripts=False), stage)

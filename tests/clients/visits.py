@@ -1,5 +1,6 @@
 """The console in browsers: one layer for Chromium and Firefox, so that the same test runs in each."""
 
+import random
 import re
 import shutil
 import socket
@@ -32,6 +33,11 @@ def spare(browser, name):
     """Leaves a test out that takes long, but in the browser of that name: an ordinary run has it in one of them."""
     if not IS_LONG and browser.browser_type.name != name:
         pytest.skip(f"tried in {name}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
+
+
+def drawn(ways, count):
+    """So many of the ways that a test can go, drawn for this run; in a long run all of them."""
+    return ways if IS_LONG else random.sample(ways, count)
 
 
 class Visit:
