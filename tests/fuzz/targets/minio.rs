@@ -13,9 +13,9 @@ use format::keys::Encryption;
 use format::s2::{S2Reader, decode_block};
 use format::version::{StoredVersion, VersionBody};
 use format::xl_meta::XlMeta;
-use format::xxh64::xxh64;
 use format::{bucket_metadata, format_json, xl_json};
 use libfuzzer_sys::fuzz_target;
+use twox_hash::XxHash64;
 
 /// The longest plain data that is read of an input: a few bytes of S2 stand for megabytes.
 const READ_MAX_BYTES: u64 = 16 << 20;
@@ -46,7 +46,7 @@ fn xl_meta(minor: u8, metadata: &[u8], inline: &[u8]) -> Vec<u8> {
     file.extend(metadata);
     if minor >= 2 {
         file.push(0xce);
-        file.extend((xxh64(metadata) as u32).to_be_bytes());
+        file.extend((XxHash64::oneshot(0, metadata) as u32).to_be_bytes());
     }
     file.extend(inline);
     file

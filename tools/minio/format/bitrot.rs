@@ -5,10 +5,10 @@
 //! blocks, so that a file of n bytes in pieces of S has n + 32 * ceil(n / S). Objects in the form of
 //! xl.json may have one hash of the whole file instead, which then has no hashes inside.
 
+use blake2::{Blake2b512, Digest as _};
 use highway::{HighwayHash, HighwayHasher, Key};
 use ring::digest::{Context, SHA256};
 
-use super::blake2b::Blake2b;
 use super::version::WholeHash;
 
 /// The bytes of the hash before a piece.
@@ -35,7 +35,7 @@ fn bytes_of(words: [u64; 4]) -> [u8; HASH_BYTES] {
 pub(crate) enum WholeHasher {
     Highway(Box<HighwayHasher>),
     Sha256(Box<Context>),
-    Blake2b(Box<Blake2b>),
+    Blake2b(Box<Blake2b512>),
 }
 
 impl WholeHasher {
@@ -43,7 +43,7 @@ impl WholeHasher {
         match kind {
             WholeHash::Highway => Self::Highway(Box::new(HighwayHasher::new(KEY))),
             WholeHash::Sha256 => Self::Sha256(Box::new(Context::new(&SHA256))),
-            WholeHash::Blake2b => Self::Blake2b(Box::new(Blake2b::new())),
+            WholeHash::Blake2b => Self::Blake2b(Box::new(Blake2b512::new())),
         }
     }
 
@@ -59,7 +59,7 @@ impl WholeHasher {
         match self {
             Self::Highway(hasher) => bytes_of(hasher.finalize256()).to_vec(),
             Self::Sha256(context) => context.finish().as_ref().to_vec(),
-            Self::Blake2b(hasher) => hasher.finish().to_vec(),
+            Self::Blake2b(hasher) => hasher.finalize().to_vec(),
         }
     }
 }

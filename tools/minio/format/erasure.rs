@@ -206,7 +206,7 @@ mod tests {
                 bytes.push(at as u8);
                 bytes.extend(shard);
             }
-            let found = super::super::xxh64::xxh64(&bytes);
+            let found = twox_hash::XxHash64::oneshot(0, &bytes);
             assert_eq!(found, sum, "{data}+{parity}");
         }
     }

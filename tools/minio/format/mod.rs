@@ -2,7 +2,6 @@
 //! this program's own types.
 
 pub(crate) mod bitrot;
-pub(crate) mod blake2b;
 pub(crate) mod bucket_metadata;
 pub(crate) mod dare;
 pub(crate) mod erasure;
@@ -15,4 +14,3 @@ pub(crate) mod s2;
 pub(crate) mod version;
 pub(crate) mod xl_json;
 pub(crate) mod xl_meta;
-pub(crate) mod xxh64;

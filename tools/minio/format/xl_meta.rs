@@ -17,11 +17,12 @@
 
 use std::collections::BTreeMap;
 
+use twox_hash::XxHash64;
+
 use super::malformed::Malformed;
 use super::msgpack::MsgReader;
 use super::record;
 use super::version::StoredVersion;
-use super::xxh64::xxh64;
 
 /// The longest file that is read.
 pub(crate) const XL_META_MAX_BYTES: u64 = 64 << 20;
@@ -92,7 +93,7 @@ fn sections<'b>(reader: &mut MsgReader<'b>, minor: u16) -> Result<Sections<'b>, 
     if minor >= 2 {
         let at = reader.offset();
         let stored = reader.uint()?;
-        let computed = xxh64(metadata) & 0xffff_ffff;
+        let computed = XxHash64::oneshot(0, metadata) & 0xffff_ffff;
         if stored != computed {
             return Err(Malformed::new(at, "the checksum of its metadata does not match"));
         }
