@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::base::digest::{Md5, from_hex, to_hex};
-use crate::base::limits::MIB;
+use crate::base::limits::{MIB, PUT_SIZE_MAX_BYTES};
 use crate::client::Answer;
 use crate::xml::{Document, Element, Writer};
 
@@ -104,6 +104,18 @@ pub enum UploadShape {
     Whole(u64),
     /// Parts of these lengths.
     Parts(Vec<u64>),
+}
+
+impl UploadShape {
+    /// The shape that servers take: a body that is longer than they take at once becomes parts, and
+    /// the object gets another entity tag.
+    #[must_use]
+    pub fn within_limits(self) -> Self {
+        match self {
+            Self::Whole(length) if length > PUT_SIZE_MAX_BYTES => Self::Parts(parts_of(length)),
+            other => other,
+        }
+    }
 }
 
 /// A body whose digest is computed while it is sent, and which fails if it ends early.
@@ -436,4 +448,22 @@ pub fn bare(etag: &str) -> String {
 fn child(document: &[u8], name: &str) -> Option<String> {
     let document = Document::parse(document).ok()?;
     document.root().child_text(name).ok()?.map(Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_no_server_takes_at_once_becomes_parts() {
+        let longest = UploadShape::Whole(PUT_SIZE_MAX_BYTES);
+        assert_eq!(longest.clone().within_limits(), longest);
+        let UploadShape::Parts(parts) = UploadShape::Whole(PUT_SIZE_MAX_BYTES + 1).within_limits() else {
+            panic!("it is still whole")
+        };
+        assert_eq!(parts.iter().sum::<u64>(), PUT_SIZE_MAX_BYTES + 1);
+        assert_eq!((parts[0], parts.last()), (PART_BYTES, Some(&1)));
+        let short_parts = UploadShape::Parts(vec![1, 2]);
+        assert_eq!(short_parts.clone().within_limits(), short_parts);
+    }
 }

@@ -185,10 +185,10 @@ impl ObjectCopy<'_, '_> {
             (self.lost)(Loss::Grants);
         }
         // In the parts of the source, so that the copy gets the same entity tag, which proves it.
-        let shape = self.source.shape_of(from, id)?;
+        let shape = self.source.shape_of(from, id)?.within_limits();
         let time = self.times.and_then(|_| time_of(from, listed));
-        let is_told =
-            from.has_digest() && (!from.etag.contains('-') || matches!(shape, UploadShape::Parts(_)));
+        let is_in_parts = matches!(shape, UploadShape::Parts(_));
+        let is_told = from.has_digest() && from.etag.contains('-') == is_in_parts;
         let expected = Some(&*from.etag).filter(|_| is_told);
         // The copy has an entity tag of its own, so that the next run cannot recognise it by that.
         let mut headers = headers.to_vec();

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use siltstone::base::Timestamp;
 use siltstone::base::digest::{Md5, to_hex};
-use siltstone::base::limits::MIB;
+use siltstone::base::limits::{MIB, PUT_SIZE_MAX_BYTES};
 use siltstone::transfer::{
     Header, Origin, PeerError, PeerVersion, SendBody, StoredAttributes, UploadChecksum, UploadShape,
     with_tags,
@@ -161,6 +161,11 @@ impl CopySource for MinioKey<'_> {
             None => Some("its ETag is no digest of its bytes"),
         };
         let length = facts.length;
+        // MinIO took bodies of any length at once. The copy is made of parts then, whose digests do not
+        // prove the whole.
+        if length > PUT_SIZE_MAX_BYTES && facts.etag_parts() == Some(0) {
+            self.verify(id).map_err(PeerError::Lasting)?;
+        }
         let id = version.id.clone();
         if let Some(why) = why
             && !self.unproven.iter().any(|(of, _)| *of == id)
