@@ -12,6 +12,7 @@ use siltstone::base::digest::Md5;
 use super::import::{Client, command_of, counts, report, start};
 use super::{status, stderr};
 use crate::support::process::{Running, on_a_free_port};
+use crate::support::proxy::{self, Verdict};
 
 const DOCUMENTS: [(&str, &str); 8] = [
     (
@@ -98,6 +99,53 @@ fn the_configurations_of_a_bucket_come_along() {
     let args = ["s3://photos/public", "new", "--endpoint", &from_url, "--server", &to_url];
     let prefixed = command_of("import", &[&args[..], &["--with-configurations"]].concat()).output().unwrap();
     assert!(status(&prefixed) == 2 && stderr(&prefixed).contains("whole buckets"), "{}", stderr(&prefixed));
+}
+
+/// Calls itself MinIO, and has one quota.
+fn as_minio(head: String) -> Verdict {
+    if !head.starts_with("GET /minio/admin/") {
+        return Verdict::Forward(head);
+    }
+    if head.starts_with("GET /minio/admin/v3/get-bucket-quota?bucket=photos ") {
+        return Verdict::Answer(
+            "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"quota\":10737418240,\"quotatype\":\"hard\"}",
+        );
+    }
+    Verdict::Answer("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+}
+
+#[test]
+fn the_quota_of_a_running_minio_comes_along() {
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    for bucket in ["photos", "videos"] {
+        Client::of_bucket(&source, bucket).ask("PUT", "", &[], "", b"");
+    }
+    let answer = |_: &str, answer: Vec<u8>| {
+        let text = String::from_utf8(answer).unwrap();
+        text.replacen("\r\n", "\r\nServer: MinIO\r\n", 1).into_bytes()
+    };
+    let minio = proxy::start(
+        source.address().parse().unwrap(),
+        proxy::Fault { request: as_minio, answer, ..Default::default() },
+    );
+    let minio = format!("http://{minio}");
+    let to_url = format!("http://{}", target.address());
+    let import = |bucket: &str| {
+        let source = format!("s3://{bucket}");
+        let args = [&*source, bucket, "--endpoint", &minio, "--server", &to_url, "--with-configurations"];
+        command_of("import", &args).output().unwrap()
+    };
+    let photos = import("photos");
+    assert_eq!(status(&photos), 0, "{}", report(&photos));
+    let quota = Client::of_bucket(&target, "photos").ask("GET", "", &[("quota", "")], "", b"").text();
+    assert!(quota.contains("10737418240"), "{quota}");
+    let videos = import("videos");
+    let told = report(&videos)["configurations_not_read"].to_string();
+    assert!(status(&videos) == 1 && told.contains("videos, quota"), "{told}");
+    assert!(told.contains("an administrator of MinIO may read it"), "{told}");
 }
 
 /// Writes what `mc admin cluster iam export` has in its zip.

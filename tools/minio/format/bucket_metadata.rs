@@ -12,6 +12,23 @@ use super::msgpack::MsgReader;
 pub(crate) const METADATA_MAX_BYTES: u64 = 64 << 20;
 const HEAD: [u8; 4] = [1, 0, 1, 0];
 
+/// The fields that are documents of S3, and the subresources that have them there.
+pub(crate) const SUBRESOURCES: [(&str, &str); 13] = [
+    ("VersioningConfigXML", "versioning"),
+    ("ObjectLockConfigXML", "object-lock"),
+    ("TaggingConfigXML", "tagging"),
+    ("CorsConfigXML", "cors"),
+    ("EncryptionConfigXML", "encryption"),
+    ("WebsiteConfigXML", "website"),
+    ("OwnershipControlsConfigXML", "ownershipControls"),
+    ("LoggingConfigXML", "logging"),
+    ("PublicAccessBlockConfigXML", "publicAccessBlock"),
+    ("PolicyConfigJSON", "policy"),
+    ("NotificationConfigXML", "notification"),
+    ("ReplicationConfigXML", "replication"),
+    ("LifecycleConfigXML", "lifecycle"),
+];
+
 /// The configurations of a bucket.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct BucketMetadata {

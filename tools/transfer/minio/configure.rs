@@ -10,7 +10,7 @@ use siltstone::xml::Document;
 
 use super::super::threads::Transfer;
 use super::target::{MARK, put_document};
-use crate::minio::format::bucket_metadata::BucketMetadata;
+use crate::minio::format::bucket_metadata::{BucketMetadata, SUBRESOURCES};
 
 /// The configurations that have no counterpart, and why.
 const UNKEPT: [(&str, &str); 3] = [
@@ -18,17 +18,17 @@ const UNKEPT: [(&str, &str); 3] = [
     ("ReplicationConfigXML", "a mirror of the bucket takes its place"),
     ("BucketTargetsConfigJSON", "the targets of replication; a mirror takes its place"),
 ];
-/// The documents that are put as they are, before the policy, and their subresources.
-const PLAIN: [(&str, &str); 6] = [
-    ("ObjectLockConfigXML", "object-lock"),
-    ("CorsConfigXML", "cors"),
-    ("EncryptionConfigXML", "encryption"),
-    ("WebsiteConfigXML", "website"),
-    ("OwnershipControlsConfigXML", "ownershipControls"),
-    ("LoggingConfigXML", "logging"),
+/// The documents that are put as they are, before the policy.
+const PLAIN: [&str; 6] = [
+    "ObjectLockConfigXML",
+    "CorsConfigXML",
+    "EncryptionConfigXML",
+    "WebsiteConfigXML",
+    "OwnershipControlsConfigXML",
+    "LoggingConfigXML",
 ];
 /// Refuses policies for everybody, so that it is put after the policy, which it may contradict.
-const ACCESS_BLOCK: (&str, &str) = ("PublicAccessBlockConfigXML", "publicAccessBlock");
+const ACCESS_BLOCK: &str = "PublicAccessBlockConfigXML";
 /// The elements of a versioning document that MinIO alone knows.
 const PREFIX_EXCEPTIONS: [&str; 2] = ["ExcludedPrefixes", "ExcludeFolders"];
 /// What makes a rule of a lifecycle one that is not known here.
@@ -49,11 +49,11 @@ impl Configuring<'_, '_> {
         self.versioning();
         self.tags();
         self.quota();
-        for (field, subresource) in PLAIN {
-            self.put(field, subresource);
+        for field in PLAIN {
+            self.put(field);
         }
         self.policy();
-        self.put(ACCESS_BLOCK.0, ACCESS_BLOCK.1);
+        self.put(ACCESS_BLOCK);
         for (field, why) in UNKEPT {
             if self.metadata.documents.contains_key(field) {
                 self.transfer.report().remark("configurations not kept", &self.name(field), why);
@@ -95,8 +95,10 @@ impl Configuring<'_, '_> {
         }
     }
 
-    fn put(&mut self, field: &str, subresource: &str) {
+    fn put(&mut self, field: &str) {
         let Some(document) = self.text(field) else { return };
+        let known = SUBRESOURCES.into_iter().find(|(of, _)| *of == field);
+        let Some((_, subresource)) = known else { return };
         if let Err(error) = put_document(self.link, "", &[(subresource, "")], document.as_bytes()) {
             self.refused(field, error, &document);
         }
