@@ -118,6 +118,15 @@ impl Deployment {
         for set in &mut self.sets {
             set.needed = needed(&self.drives, set);
         }
+        // A set without drives is coded as the others of its pool.
+        let mut of_pools: BTreeMap<usize, usize> = BTreeMap::new();
+        for set in &self.sets {
+            let most = of_pools.entry(set.pool).or_default();
+            *most = set.needed.max(*most);
+        }
+        for set in self.sets.iter_mut().filter(|set| set.given.is_empty()) {
+            set.needed = of_pools[&set.pool];
+        }
     }
 
     /// Places the drives that name their place; returns the others.

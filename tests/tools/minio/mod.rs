@@ -2,8 +2,10 @@
 
 mod configured;
 mod encoded;
+mod killed;
 mod older;
 mod salvaged;
+mod sets;
 mod several;
 mod single;
 mod users;

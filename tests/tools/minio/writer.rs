@@ -105,21 +105,41 @@ impl MinioDrives {
         let paths: Vec<PathBuf> =
             (1..=data + parity).map(|at| home.path().join(format!("disk{at}"))).collect();
         let drives = Self { _home: home, paths, data, parity, form: NEWEST, block_bytes: 1 << 20 };
-        for at in 0..drives.paths.len() {
-            drives.write(at, ".minio.sys/format.json", drives.format(at).as_bytes());
-        }
+        Self::write_formats(std::slice::from_ref(&drives), 0);
         drives
     }
 
-    fn format(&self, at: usize) -> String {
-        let name = |at: usize| format!("\"{}\"", uuid(&[at as u8 + 1; 16]));
-        let all: Vec<_> = (0..self.paths.len()).map(name).collect();
-        let kind = if self.paths.len() == 1 { "xl-single" } else { "xl" };
-        format!(
-            r#"{{"version":"1","format":"{kind}","id":"{DEPLOYMENT}","xl":{{"version":"3","this":{},"sets":[[{}]],"distributionAlgo":"SIPMOD+PARITY"}}}}"#,
-            name(at),
-            all.join(",")
-        )
+    /// The sets of a pool, which has this number: each has drives of its own.
+    pub(crate) fn pool(number: u8, sets: usize, data: usize, parity: usize) -> Vec<Self> {
+        let sets: Vec<Self> = (0..sets).map(|_| Self::new(data, parity)).collect();
+        Self::write_formats(&sets, number);
+        sets
+    }
+
+    /// Writes format.json on all drives of a pool.
+    fn write_formats(sets: &[Self], pool: u8) {
+        let name = |set: usize, at: usize| {
+            let mut id = [at as u8 + 1; 16];
+            id[0] = pool;
+            id[1] = set as u8;
+            format!("\"{}\"", uuid(&id))
+        };
+        let list = |set: usize| -> String {
+            let names: Vec<String> = (0..sets[set].paths.len()).map(|at| name(set, at)).collect();
+            format!("[{}]", names.join(","))
+        };
+        let lists: Vec<String> = (0..sets.len()).map(list).collect();
+        let lists = lists.join(",");
+        for (number, set) in sets.iter().enumerate() {
+            let kind = if set.paths.len() == 1 { "xl-single" } else { "xl" };
+            for at in 0..set.paths.len() {
+                let this = name(number, at);
+                let format = format!(
+                    r#"{{"version":"1","format":"{kind}","id":"{DEPLOYMENT}","xl":{{"version":"3","this":{this},"sets":[{lists}],"distributionAlgo":"SIPMOD+PARITY"}}}}"#
+                );
+                set.write(at, ".minio.sys/format.json", format.as_bytes());
+            }
+        }
     }
 
     /// The argument of the tools.
