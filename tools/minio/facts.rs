@@ -1,6 +1,7 @@
 //! What an object is to its clients: entity tag, length, headers, tags, locks and checksums, from
 //! the metadata of a version.
 
+use super::format::assumption::Assumption;
 use super::format::dare;
 use super::format::keys::{Encryption, KeyFault, OperatorKeys, SecretKey, open_checksums, open_etag};
 use super::format::version::StoredObject;
@@ -40,6 +41,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) legal_hold: bool,
     pub(crate) checksum: Option<ObjectChecksum>,
     pub(crate) decoding: Decoding,
+    /// What reading it relies on that no bytes of MinIO have shown.
+    pub(crate) assumption: Option<Assumption>,
 }
 
 /// How the stored bytes become those of the object.
@@ -147,6 +150,7 @@ impl ObjectFacts {
             legal_hold: object.user.get("x-amz-object-lock-legal-hold").is_some_and(|state| state == "ON"),
             checksum: checksum_of(object, decoding.key.as_ref()),
             decoding,
+            assumption: encryption.and_then(|encryption| encryption.assumption(keys)),
         })
     }
 

@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 
 use super::damage::DamageLog;
 use super::drive::SYSTEM;
+use super::format::assumption::Assumption;
+use super::format::keys::OperatorKeys;
+use super::format::sealed_config;
 use super::layout::Deployment;
 use super::system::system_object;
 
@@ -58,19 +61,22 @@ pub(crate) struct MinioIdentities {
     pub(crate) foreign: usize,
     /// Files that cannot be read, and why.
     pub(crate) faults: Vec<(String, String)>,
+    /// What was relied on, once for each file.
+    pub(crate) assumptions: Vec<Assumption>,
 }
 
 /// A reader of the files.
 struct Reading<'r> {
     deployment: &'r Deployment,
+    keys: &'r OperatorKeys,
     damage: &'r DamageLog,
     found: MinioIdentities,
 }
 
 impl MinioIdentities {
-    /// Reads all of them.
-    pub(crate) fn read(deployment: &Deployment, damage: &DamageLog) -> Self {
-        let mut reading = Reading { deployment, damage, found: Self::default() };
+    /// Reads all of them; what is encrypted, with these keys.
+    pub(crate) fn read(deployment: &Deployment, keys: &OperatorKeys, damage: &DamageLog) -> Self {
+        let mut reading = Reading { deployment, keys, damage, found: Self::default() };
         for name in reading.names("policies") {
             if let Some(file) = reading.json(&format!("policies/{name}/policy.json")) {
                 // Before 2021-12 the file was the policy itself.
@@ -192,20 +198,26 @@ impl Reading<'_> {
     }
 
     fn json(&mut self, path: &str) -> Option<Value> {
-        let read = system_object(self.deployment, &format!("{ROOT}/{path}"), self.damage);
-        let why = match read {
-            Ok(None) => return None,
-            Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
-                Ok(value) => return Some(value),
-                Err(_) if std::str::from_utf8(&bytes).is_err() => {
-                    "it is encrypted, which is not read".to_owned()
-                }
-                Err(error) => error.to_string(),
-            },
-            Err(why) => why,
+        match self.read_json(&format!("{ROOT}/{path}")) {
+            Ok(value) => value,
+            Err(why) => {
+                self.found.faults.push((format!("{SYSTEM}/{ROOT}/{path}"), why));
+                None
+            }
+        }
+    }
+
+    fn read_json(&mut self, path: &str) -> Result<Option<Value>, String> {
+        let Some(mut bytes) = system_object(self.deployment, path, self.damage)? else {
+            return Ok(None);
         };
-        self.found.faults.push((format!("{SYSTEM}/{ROOT}/{path}"), why));
-        None
+        // Encrypted bytes have no mark of their own. JSON is text.
+        if std::str::from_utf8(&bytes).is_err() {
+            let opened = sealed_config::open(self.keys, path, &bytes)?;
+            self.found.assumptions.extend(sealed_config::assumption(&bytes));
+            bytes = opened;
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| error.to_string())
     }
 
     /// The policies that a file of `policydb` maps to a name.

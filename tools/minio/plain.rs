@@ -28,7 +28,8 @@ pub(crate) fn read_plain(deployment: &Deployment, bucket: &str, found: &FoundPat
     let fs_json = format!("{SYSTEM}/buckets/{bucket}/{}/fs.json", found.path);
     let at = drives_in(found.drives).find(|at| is_of_fs_mode(&deployment.drives[*at], &fs_json))?;
     let drive = &deployment.drives[at];
-    let mut key = KeyVersions { versions: Vec::new(), dangling: Vec::new(), damage: Vec::new(), purged: 0 };
+    let mut key =
+        KeyVersions { versions: Vec::new(), dangling: Vec::new(), damage: Vec::new(), purged: 0, by_half: 0 };
     match plain_version(drive, at, bucket, found, &fs_json) {
         Ok((version, fault)) => {
             key.damage.extend(fault.map(|why| (format!("{}/{fs_json}", drive.name()), why)));

@@ -18,6 +18,7 @@ use super::facts::{ObjectFacts, hex};
 use super::format::keys::{Encryption, KeyFault, OperatorKeys};
 use super::format::record::split_metadata;
 use super::format::s2::S2Reader;
+use super::format::sealed_config;
 use super::format::version::{VersionBody, version_name};
 use super::format::xl_meta::XlMeta;
 use super::layout::Deployment;
@@ -290,5 +291,23 @@ fn data_keys_of_the_static_key_are_opened() {
         };
         let opened = keys.data_key("my-key", sealed.as_bytes(), &context).unwrap();
         assert_eq!(BASE64.encode(opened), vector["plaintext_b64"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn configurations_under_the_keys_of_the_first_user_are_opened() {
+    let Some(text) = unpacked("crypto/vectors.json") else { return };
+    let vectors: Value = serde_json::from_slice(&text).unwrap();
+    let vectors = vectors["root_credential_encryption"].as_array().unwrap();
+    assert!(vectors.len() > 3);
+    for vector in vectors {
+        let hex = vector["data_hex"].as_str().unwrap();
+        let sealed: Vec<u8> =
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
+        let length = vector["plaintext"].as_str().unwrap().split(' ').next().unwrap();
+        let password = vector["password"].as_str().unwrap();
+        let opened = sealed_config::open_with(password, &sealed).unwrap();
+        assert!(opened == vec![0; length.parse().unwrap()], "{vector}");
+        assert_eq!(sealed_config::open_with("another", &sealed), None);
     }
 }

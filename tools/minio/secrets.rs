@@ -7,12 +7,19 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::format::keys::{OperatorKeys, SecretKey};
+use super::format::keys::{FirstUser, OperatorKeys, SecretKey};
 
 /// A key in base64.
 const SECRET: &str = "MINIO_KMS_SECRET_KEY";
 /// Keys in hexadecimal, of servers before 2021.
 const MASTERS: [&str; 2] = ["MINIO_KMS_MASTER_KEY", "MINIO_SSE_MASTER_KEY"];
+/// The keys of the first user, their former names, and those before the last change of both.
+const FIRST_USERS: [(&str, &str); 4] = [
+    ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
+    ("MINIO_ACCESS_KEY", "MINIO_SECRET_KEY"),
+    ("MINIO_ROOT_USER_OLD", "MINIO_ROOT_PASSWORD_OLD"),
+    ("MINIO_ACCESS_KEY_OLD", "MINIO_SECRET_KEY_OLD"),
+];
 /// The end of the names of variables that name a file with the value.
 const FILE: &str = "_FILE";
 
@@ -33,22 +40,16 @@ impl KeySources<'_> {
     /// A message without any key.
     pub(crate) fn read(&self) -> Result<OperatorKeys, String> {
         let mut keys = OperatorKeys::default();
-        for name in [SECRET].into_iter().chain(MASTERS) {
-            if let Some(value) = (self.variable)(name) {
-                add(&mut keys, name, &value)?;
-            }
-            if let Some(path) = (self.variable)(&format!("{name}{FILE}")) {
-                let value =
-                    fs::read_to_string(&path).map_err(|error| format!("{name}{FILE}: {path}: {error}"))?;
-                add(&mut keys, name, &value)?;
-            }
+        let settings = self.settings()?;
+        for Setting { name, value } in &settings {
+            add(&mut keys, name, value)?;
         }
-        if let Some(path) = self.environment {
-            let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            for line in text.lines() {
-                let line = line.trim().trim_start_matches("export ");
-                let Some((name, value)) = line.split_once('=') else { continue };
-                add(&mut keys, name.trim(), value.trim().trim_matches(['"', '\'']))?;
+        for (user, password) in FIRST_USERS {
+            for access_key in values_of(&settings, user) {
+                for secret_key in values_of(&settings, password) {
+                    let access_key = access_key.to_owned();
+                    keys.first_users.push(FirstUser { access_key, secret_key: secret_key.to_owned() });
+                }
             }
         }
         if let Some(path) = self.customer {
@@ -65,6 +66,42 @@ impl KeySources<'_> {
         }
         Ok(keys)
     }
+
+    /// What the variables say that this program knows, and the lines of the file.
+    fn settings(&self) -> Result<Vec<Setting>, String> {
+        let of_first_users = FIRST_USERS.into_iter().flat_map(|(user, password)| [user, password]);
+        let mut settings = Vec::new();
+        for name in [SECRET].into_iter().chain(MASTERS).chain(of_first_users) {
+            if let Some(value) = (self.variable)(name) {
+                settings.push(Setting { name: name.to_owned(), value });
+            }
+            if let Some(path) = (self.variable)(&format!("{name}{FILE}")) {
+                let value =
+                    fs::read_to_string(&path).map_err(|error| format!("{name}{FILE}: {path}: {error}"))?;
+                settings.push(Setting { name: name.to_owned(), value: value.trim().to_owned() });
+            }
+        }
+        if let Some(path) = self.environment {
+            let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            for line in text.lines() {
+                let line = line.trim().trim_start_matches("export ");
+                let Some((name, value)) = line.split_once('=') else { continue };
+                let value = value.trim().trim_matches(['"', '\'']).to_owned();
+                settings.push(Setting { name: name.trim().to_owned(), value });
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// A variable of MinIO with its value.
+struct Setting {
+    name: String,
+    value: String,
+}
+
+fn values_of<'s>(settings: &'s [Setting], name: &'s str) -> impl Iterator<Item = &'s str> {
+    settings.iter().filter(move |setting| setting.name == name).map(|setting| &*setting.value)
 }
 
 fn decoded(key: &str) -> Option<SecretKey> {
@@ -107,8 +144,8 @@ mod tests {
         let environment = dir.path().join("minio");
         let customer = dir.path().join("customer");
         let hex = "6368616e676520746869732070617373776f726420746f206120736563726574";
-        fs::write(&environment, format!("MINIO_OPTS=\"-x\"\nexport MINIO_KMS_MASTER_KEY='old:{hex}'\n"))
-            .unwrap();
+        let lines = "MINIO_OPTS=\"-x\"\nMINIO_ROOT_USER=root\nMINIO_ROOT_PASSWORD=\"its secret\"\n";
+        fs::write(&environment, format!("{lines}export MINIO_KMS_MASTER_KEY='old:{hex}'\n")).unwrap();
         let key = BASE64.encode([7; 32]);
         fs::write(&customer, format!("films/a b {key}\n\n")).unwrap();
         let variable = |name: &str| (name == SECRET).then(|| format!("new:{key}"));
@@ -118,6 +155,8 @@ mod tests {
         assert_eq!(keys.secret, [("new".to_owned(), [7; 32])]);
         assert_eq!(keys.master, [("old".to_owned(), *b"change this password to a secret")]);
         assert_eq!(keys.customer, [("films/a b".to_owned(), [7; 32])]);
+        assert_eq!(keys.root_user(), Some("root"));
+        assert_eq!(keys.first_users[0].secret_key, "its secret");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct KeyVersions {
     pub(crate) damage: Vec<(String, String)>,
     /// Versions that a client deleted, and that replication holds back.
     pub(crate) purged: u64,
+    /// Entries without bytes that count since half of several drives have them.
+    pub(crate) by_half: u64,
 }
 
 /// An entry that too few drives have.
@@ -135,7 +137,8 @@ fn kind_of(version: &StoredVersion) -> u8 {
 impl KeyVersions {
     /// Reads the files of a key on all drives that have one.
     pub(crate) fn read(deployment: &Deployment, bucket: &str, found: &FoundPath) -> Self {
-        let mut key = Self { versions: Vec::new(), dangling: Vec::new(), damage: Vec::new(), purged: 0 };
+        let mut key =
+            Self { versions: Vec::new(), dangling: Vec::new(), damage: Vec::new(), purged: 0, by_half: 0 };
         // A key may be in several pools, while one is emptied.
         let mut by_set: BTreeMap<usize, DriveMask> = BTreeMap::new();
         for drive in drives_in(found.drives) {
@@ -244,7 +247,11 @@ impl KeyVersions {
                 _ => (drives.len(), half),
             };
             match found >= needed {
-                true => kept.push((first, version)),
+                true => {
+                    let has_bytes = version.object.as_ref().is_some_and(|object| object.stored.size > 0);
+                    self.by_half += u64::from(set.size > 1 && !has_bytes);
+                    kept.push((first, version));
+                }
                 false => self.dangling.push(Dangling { version, found, needed }),
             }
         }

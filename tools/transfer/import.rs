@@ -250,7 +250,6 @@ fn import_drives(
         salvage: arguments.salvage,
         keys: keys.read()?,
         users_out: arguments.users_out.clone(),
-        root_user: variable("MINIO_ROOT_USER"),
         map: arguments.map.clone(),
     };
     // Before the server of --offline starts: what is wrong with the drives shows at once.

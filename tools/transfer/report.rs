@@ -26,6 +26,8 @@ pub(super) struct TransferReport {
     pub(super) failed: u64,
     pub(super) bytes: u64,
     losses: BTreeMap<Loss, u64>,
+    /// What the source was read by and was never seen elsewhere, and how often.
+    relied_on: BTreeMap<&'static str, u64>,
     failures: Vec<(String, String)>,
     left_out_count: u64,
     left_out: Vec<(String, String)>,
@@ -81,6 +83,11 @@ impl TransferReport {
 
     pub(super) fn lose(&mut self, loss: Loss) {
         *self.losses.entry(loss).or_default() += 1;
+    }
+
+    /// Notes `times` uses of a fact about the source that was never checked by its bytes.
+    pub(super) fn rely_on(&mut self, fact: &'static str, times: u64) {
+        *self.relied_on.entry(fact).or_default() += times;
     }
 
     pub(super) fn leave_out(&mut self, path: &str, why: &str) {
@@ -151,12 +158,14 @@ impl TransferReport {
             .iter()
             .map(|(loss, count)| json!({ "what": loss_text(*loss), "count": count }))
             .collect();
+        let relied_on = self.relied_on.iter().map(|(fact, count)| json!({ "what": fact, "count": count }));
         let mut report = json!({
             "stored": self.stored,
             "present": self.present,
             "failed": self.failed,
             "bytes": self.bytes,
             "not_kept": losses,
+            "relied_on": relied_on.collect::<Vec<_>>(),
             "failures": self.failures.iter().map(named).collect::<Vec<_>>(),
             "left_out_count": self.left_out_count,
             "left_out": self.left_out.iter().map(named).collect::<Vec<_>>(),
@@ -188,6 +197,9 @@ impl TransferReport {
         }
         for (loss, count) in &self.losses {
             writeln!(out, "not kept for {count}: {}", loss_text(*loss))?;
+        }
+        for (fact, count) in &self.relied_on {
+            writeln!(out, "relied on, from MinIO's source alone, {count} times: {fact}")?;
         }
         for (heading, section) in &self.sections {
             for (subject, why) in &section.named {

@@ -13,7 +13,7 @@ use format::keys::Encryption;
 use format::s2::{S2Reader, decode_block};
 use format::version::{StoredVersion, VersionBody};
 use format::xl_meta::XlMeta;
-use format::{bucket_metadata, format_json, xl_json};
+use format::{bucket_metadata, format_json, sealed_config, xl_json};
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash64;
 
@@ -82,6 +82,10 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = decode_block(bytes);
         }
         b'S' => read_whole(S2Reader::new(bytes)),
+        b'k' => {
+            let _ = sealed_config::assumption(bytes);
+            let _ = sealed_config::open_stream(&[7; 32], 0, [1; 8], bytes);
+        }
         b'd' => read_whole(DareReader::new(bytes, [7; 32], 0)),
         _ => {}
     }

@@ -119,6 +119,43 @@ fn by_server(domain: &str, key: &str, form: KmsForm, stored: Vec<u8>, plain: &[u
     })
 }
 
+/// A stream of a configuration: fragments of 16,384 bytes.
+fn config_stream(key: &[u8; 32], cipher: u8, plain: &[u8]) -> Vec<u8> {
+    let nonce_of =
+        |number: u32| -> [u8; 12] { [&[6; 8][..], &number.to_le_bytes()].concat().try_into().unwrap() };
+    let empty = seal(key, cipher, nonce_of(0), b"", b"");
+    let count = plain.len().div_ceil(16_384);
+    let mut stream = Vec::new();
+    for (at, fragment) in plain.chunks(16_384).enumerate() {
+        let flag = if at + 1 == count { 0x80 } else { 0 };
+        let authenticated = [&[flag][..], &empty].concat();
+        stream.extend(seal(key, cipher, nonce_of(at as u32 + 1), &authenticated, fragment));
+    }
+    stream
+}
+
+/// A configuration under the key of the operator, at a path below `.minio.sys`.
+pub(super) fn config_by_server(path: &str, plain: &[u8]) -> Vec<u8> {
+    let context = format!("{{\".minio.sys\":\".minio.sys/{path}\"}}");
+    let data_key = BASE64.encode(sealed_data_key(KmsForm::Binary, &KMS_KEY, &context));
+    let nonce = BASE64.encode([6; 8]);
+    let json = format!(
+        r#"{{"keyid":"my-key","kmskey":"{data_key}","algorithm":"ChaCha20-Poly1305","nonce":"{nonce}"}}"#
+    );
+    let head = [&[1][..], &(json.len() as u32).to_le_bytes(), json.as_bytes()].concat();
+    [head, config_stream(&DATA_KEY, 1, plain)].concat()
+}
+
+/// A configuration under the keys of the first user.
+pub(super) fn config_by_first_user(password: &str, plain: &[u8]) -> Vec<u8> {
+    let salt = [0x5a; 32];
+    let mut key = [0; 32];
+    let params = argon2::Params::new(64 << 10, 1, 4, Some(32)).unwrap();
+    let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+    argon2.hash_password_into(password.as_bytes(), &salt, &mut key).unwrap();
+    [&salt[..], &[0], &[6; 8], &config_stream(&key, 0, plain)].concat()
+}
+
 fn by_client(key: &str, client_key: &[u8; 32], plain: &[u8]) -> Written {
     let path = format!("secret/{key}");
     let sealing = mac(client_key, &[&IV, b"SSE-C", ALGORITHM.as_bytes(), path.as_bytes()]);
@@ -184,7 +221,7 @@ fn import_with(
     (status(&output), report(&output))
 }
 
-fn secret() -> String {
+pub(super) fn secret() -> String {
     format!("my-key:{}", BASE64.encode(KMS_KEY))
 }
 
@@ -272,6 +309,8 @@ fn encrypted_objects_are_stored_plain_with_the_keys_of_the_operator() {
     );
     let (status, report) = import_with(&drives, data.path(), ("MINIO_KMS_SECRET_KEY", &secret()), &[]);
     assert_eq!((status, counts(&report)), (0, [4, 0, 0, 0]), "{report}");
+    let told = report["relied_on"].as_array().unwrap();
+    assert!(told.len() == 2 && told.iter().all(|fact| fact["count"] == 2), "{report}");
     let (_server, mut client) = served(&data, "secret");
     assert!(client.body("binary") == plain);
     assert!(client.body("a/json%20%26%20%3Cmore%3E") == plain);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use siltstone::base::{Entropy as _, SeededEntropy};
 use siltstone::store::{Selector, Store};
 
@@ -96,6 +96,8 @@ fn what_was_deleted_while_a_drive_was_away_stays_deleted() {
             "docs/over: version null: 1 drives have it, and 2 are needed".to_owned(),
         ]
     );
+    let half = "delete markers and empty objects are there if half of the drives of their set have them";
+    assert_eq!(report["relied_on"], json!([{ "what": half, "count": 1 }]));
     let (_server, mut client) = served(&data, "docs");
     assert_eq!(client.body("over"), b"new!");
     let history: Vec<_> =

@@ -142,15 +142,24 @@ pub(crate) fn open(
     authenticated: &[u8],
     body: &mut [u8],
 ) -> io::Result<bool> {
+    let key = key_of(cipher, key)?;
+    // Who encrypts must not use a nonce twice. Nothing is encrypted here.
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    Ok(key.open_in_place(nonce, Aad::from(authenticated), body).is_ok())
+}
+
+/// A key for a cipher, by the number of that.
+///
+/// # Errors
+/// The cipher is unknown.
+pub(crate) fn key_of(cipher: u8, key: &[u8; 32]) -> io::Result<LessSafeKey> {
     let algorithm = match cipher {
         0 => &AES_256_GCM,
         1 => &CHACHA20_POLY1305,
         other => return Err(invalid(&format!("the unknown cipher {other}"))),
     };
     let key = UnboundKey::new(algorithm, key).map_err(|_| invalid("a key of another length"))?;
-    // Who encrypts must not use a nonce twice. Nothing is encrypted here.
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    Ok(LessSafeKey::new(key).open_in_place(nonce, Aad::from(authenticated), body).is_ok())
+    Ok(LessSafeKey::new(key))
 }
 
 impl<R: Read> Read for DareReader<R> {

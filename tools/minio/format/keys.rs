@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::Value;
 
+use super::assumption::Assumption;
 use super::dare;
 
 /// A key of 32 bytes.
@@ -55,9 +56,25 @@ pub(crate) enum KeyFault {
     Wrong(String),
 }
 
+/// The keys of the user that a server has from its environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FirstUser {
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+}
+
+impl FirstUser {
+    /// The password of encrypted configurations.
+    pub(crate) fn text(&self) -> String {
+        format!("{}:{}", self.access_key, self.secret_key)
+    }
+}
+
 /// The keys that an operator gave.
 #[derive(Default)]
 pub(crate) struct OperatorKeys {
+    /// Those of MINIO_ROOT_USER and MINIO_ROOT_PASSWORD, and of their former names and values.
+    pub(crate) first_users: Vec<FirstUser>,
     /// Those of MINIO_KMS_SECRET_KEY.
     pub(crate) secret: Vec<(String, SecretKey)>,
     /// Those of MINIO_KMS_MASTER_KEY.
@@ -70,6 +87,8 @@ const PREFIX: &str = "x-minio-internal-server-side-encryption-";
 const ARN: &str = "arn:aws:kms:";
 const DERIVED: &str = "DAREv2-HMAC-SHA256";
 const OLDEST: &str = "DARE-SHA256";
+/// The cipher of a data key in JSON.
+const AES_BY_HMAC: &str = "AES-256-GCM-HMAC-SHA-256";
 
 /// HMAC-SHA256 over the parts, one after another.
 pub(crate) fn hmac(key: &[u8], parts: &[&[u8]]) -> SecretKey {
@@ -103,6 +122,19 @@ impl Encryption {
             context: super::xl_json::metadata(&context),
             by_parts: internal.contains_key("x-minio-internal-encrypted-multipart"),
         })
+    }
+
+    /// What opening it relies on that no bytes of MinIO have shown.
+    pub(crate) fn assumption(&self, keys: &OperatorKeys) -> Option<Assumption> {
+        if self.kind == EncryptionKind::Customer {
+            return (self.algorithm == OLDEST).then_some(Assumption::OldestSealedKey);
+        }
+        if self.data_key.first() == Some(&b'{') {
+            let json: Value = serde_json::from_slice(&self.data_key).unwrap_or_default();
+            return (json["aead"] == AES_BY_HMAC).then_some(Assumption::JsonAesDataKey);
+        }
+        let is_secret = keys.secret.iter().any(|(id, _)| *id == self.key_id);
+        is_secret.then_some(Assumption::BinaryDataKey)
     }
 
     /// The key of the object in this bucket.
@@ -176,6 +208,11 @@ pub(crate) fn open_checksums(object_key: &SecretKey, sealed: &[u8]) -> Option<Ve
 }
 
 impl OperatorKeys {
+    /// The access key of the first user, if it was given.
+    pub(crate) fn root_user(&self) -> Option<&str> {
+        self.first_users.first().map(|user| &*user.access_key)
+    }
+
     /// The data key that is encrypted under the key of this name.
     pub(crate) fn data_key(&self, id: &str, sealed: &[u8], context: &str) -> Result<SecretKey, KeyFault> {
         let named = |(name, _): &&(String, SecretKey)| name == id;
@@ -202,7 +239,7 @@ fn open_data_key(key: &SecretKey, sealed: &[u8], context: &[u8]) -> Option<Secre
         let value: Value = serde_json::from_slice(sealed).ok()?;
         let decoded = |name: &str| BASE64.decode(value[name].as_str().unwrap_or_default()).ok();
         let cipher = match value["aead"].as_str()? {
-            "AES-256-GCM-HMAC-SHA-256" => 0,
+            AES_BY_HMAC => 0,
             "ChaCha20Poly1305" => 1,
             _ => return None,
         };

@@ -26,6 +26,7 @@ use crate::minio::content::ObjectContent;
 use crate::minio::damage::DamageLog;
 use crate::minio::drive::Drive;
 use crate::minio::facts::ObjectFacts;
+use crate::minio::format::assumption::Assumption;
 use crate::minio::format::bucket_metadata::BucketMetadata;
 use crate::minio::format::keys::OperatorKeys;
 use crate::minio::iam::MinioIdentities;
@@ -58,8 +59,6 @@ pub(crate) struct Request<'r> {
     pub(crate) keys: OperatorKeys,
     /// The file for the users, which must not be there.
     pub(crate) users_out: Option<PathBuf>,
-    /// The name of MinIO's first user, if it is known.
-    pub(crate) root_user: Option<String>,
     /// The file with the ids of versions.
     pub(crate) map: Option<PathBuf>,
 }
@@ -161,7 +160,7 @@ pub(crate) fn import(
     }
     // Before the first bucket, since a file that is in the way ends the import.
     if let Some(path) = &request.users_out {
-        write_users(path, deployment, request.root_user.as_deref(), &damage, transfer)?;
+        write_users(path, deployment, request, &damage, transfer)?;
     }
     for note in missing.iter().chain(&deployment.notes) {
         transfer.report().find("drives", note, "see above");
@@ -208,15 +207,18 @@ pub(crate) fn import(
 fn write_users(
     path: &Path,
     deployment: &Deployment,
-    root_user: Option<&str>,
+    request: &Request<'_>,
     damage: &DamageLog,
     transfer: &Transfer,
 ) -> Result<(), String> {
-    let identities = MinioIdentities::read(deployment, damage);
+    let identities = MinioIdentities::read(deployment, &request.keys, damage);
+    for assumption in &identities.assumptions {
+        transfer.report().rely_on(assumption.text(), 1);
+    }
     for (file, why) in &identities.faults {
         transfer.report().find("users", file, why);
     }
-    write_identities(path, &identities, root_user, transfer)
+    write_identities(path, &identities, request.keys.root_user(), transfer)
 }
 
 /// Writes users into a new file, and tells what they lose.
@@ -345,6 +347,9 @@ impl MinioImport<'_> {
             self.damage.note(file.clone(), why.clone());
         }
         self.tell_dangling(&name, versions);
+        if versions.by_half > 0 {
+            self.transfer.report().rely_on(Assumption::HalfOfTheDrives.text(), versions.by_half);
+        }
         if versions.versions.is_empty() {
             if versions.dangling.is_empty() && versions.purged == 0 && !versions.damage.is_empty() {
                 self.transfer.report().fail(&name, "no drive has readable metadata of it".to_owned());
@@ -441,7 +446,12 @@ impl MinioImport<'_> {
                 continue;
             }
             match ObjectFacts::of(&object.stored, self.keys, self.bucket, key, self.now) {
-                Ok(facts) => source.facts.push((&version.id, facts)),
+                Ok(facts) => {
+                    if let Some(assumption) = facts.assumption {
+                        self.transfer.report().rely_on(assumption.text(), 1);
+                    }
+                    source.facts.push((&version.id, facts));
+                }
                 Err(obstacle) => self.transfer.report().fail(name, told(&version.id, &obstacle)),
             }
         }
