@@ -159,8 +159,9 @@ pub const ISSUERS_MAX: usize = 16;
 /// Failed calls with tokens of such providers that one network makes in a minute: they are
 /// unsigned.
 pub const WEB_IDENTITY_FAILURES_MAX: u32 = 60;
-/// The body of a call of STS: parameters of a form. It is read before it is known who sends it.
-pub const QUERY_BODY_MAX_BYTES: usize = 64 * KIB as usize;
+/// The body of a call of STS or IAM: parameters of a form, among which IAM takes a policy of 131,072
+/// characters (IAM API reference, PutUserPolicy). It is read before it is known who sends it.
+pub const QUERY_BODY_MAX_BYTES: usize = 128 * KIB as usize;
 
 // ----
 // Memory -------------------------------------------------------------------------------------------

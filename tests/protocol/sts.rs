@@ -519,7 +519,7 @@ fn calls_that_are_none_are_refused_in_the_form_of_sts() {
         asked.aws().header("Content-Type", "application/x-www-form-urlencoded").anonymous().send()
     };
     refused(
-        &form(server.request("POST", "/").body(&vec![b'a'; (64 << 10) + 1]).chunked()),
+        &form(server.request("POST", "/").body(&vec![b'a'; (128 << 10) + 1]).chunked()),
         413,
         "RequestEntityTooLarge",
     );
