@@ -1,15 +1,17 @@
 //! The providers whose tokens assume roles, by the users file: `[[issuer]]`, and which tokens a
-//! role trusts: `[[role.web_identity]]`.
+//! role trusts: `[[role.web_identity]]`. IAM calls them by their URLs without the scheme.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use toml::Spanned;
+use toml::value::Datetime;
 
 use crate::auth::bucket_policy::{TokenClaim, TrustConditions};
-use crate::auth::users_fields::FieldProblem;
-use crate::base::{claim_at, is_confidential_url};
+use crate::auth::users_fields::{FieldProblem, instant};
+use crate::base::limits::ISSUER_THUMBPRINT_CHARS;
+use crate::base::{Timestamp, claim_at, is_confidential_url};
 
 /// A table `[[issuer]]`.
 #[derive(Deserialize)]
@@ -19,6 +21,20 @@ pub(super) struct IssuerTable {
     audiences: Spanned<Vec<String>>,
     ca_file: Option<Spanned<PathBuf>>,
     keys_file: Option<Spanned<PathBuf>>,
+    /// Kept for those who read them back: the authorities decide about the certificate.
+    #[serde(default)]
+    thumbprints: Vec<Spanned<String>>,
+    created: Option<Spanned<Datetime>>,
+}
+
+/// The name of a provider in ARNs and in the keys of conditions: its URL without the scheme.
+pub fn provider_name(url: &str) -> &str {
+    url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or(url)
+}
+
+/// Whether a text has the form of the thumbprint of a certificate.
+pub fn is_thumbprint(text: &str) -> bool {
+    text.len() == ISSUER_THUMBPRINT_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// A provider whose tokens assume roles.
@@ -33,6 +49,9 @@ pub struct TrustedIssuer {
     pub authorities: Option<PathBuf>,
     /// A file with the keys, so that the provider is not asked.
     pub keys_file: Option<PathBuf>,
+    /// When it was made, if a call of IAM made it. Sessions of an earlier provider of the same URL
+    /// do not count any more.
+    pub created: Option<Timestamp>,
 }
 
 impl TrustedIssuer {
@@ -51,7 +70,10 @@ impl TrustedIssuer {
             ));
         }
         let audiences = table.audiences.as_ref();
-        if audiences.is_empty() || audiences.iter().any(String::is_empty) {
+        // As in IAM, a provider may be made before its clients are known. Until then it vouches for
+        // nobody.
+        let may_be_empty = table.created.is_some();
+        if audiences.is_empty() && !may_be_empty || audiences.iter().any(String::is_empty) {
             return Err((table.audiences.span(), "`audiences` names whom tokens are for".to_owned()));
         }
         for path in [&table.ca_file, &table.keys_file].into_iter().flatten() {
@@ -64,11 +86,16 @@ impl TrustedIssuer {
         {
             return Err((file.span(), "`ca_file` does nothing beside `keys_file`".to_owned()));
         }
+        if let Some(wrong) = table.thumbprints.iter().find(|text| !is_thumbprint(text.as_ref())) {
+            let problem = format!("a thumbprint has {ISSUER_THUMBPRINT_CHARS} letters and digits");
+            return Err((wrong.span(), problem));
+        }
         Ok(Self {
             url: url.clone(),
             audiences: audiences.clone(),
             authorities: table.ca_file.as_ref().map(|path| path.as_ref().clone()),
             keys_file: table.keys_file.as_ref().map(|path| path.as_ref().clone()),
+            created: table.created.as_ref().map(instant).transpose()?,
         })
     }
 }

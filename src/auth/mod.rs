@@ -67,14 +67,14 @@ pub use bucket_policy::{
 };
 pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};
-pub use issuers::{TrustedIssuer, WebIdentity};
+pub use issuers::{TrustedIssuer, WebIdentity, is_thumbprint, provider_name};
 pub use keys::{KeyPair, Secret};
 pub use managed_policies::{READY_MADE_POLICIES, ReadyMadePolicy, check_policy_document};
 pub use post_form::FormGrant;
 pub use resource::Resource;
 pub use roles::{ROLE_DURATION_DEFAULT_SECS, ROLE_OF_EVERYBODY};
 pub use session::SenderSession;
-pub use session::arn::{ACCOUNT, NameKind};
+pub use session::arn::{ACCOUNT, NameKind, provider_arn, provider_of_arn};
 pub use session::token::SealingKey;
 pub use signature_params::ANY_REGION;
 pub use sts::{CallerIdentity, FederationRequest, IssuedSession, RoleRequest, TokenRoleRequest};

@@ -106,8 +106,13 @@ impl RoleTable {
         Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
     }
 
-    /// The first of the issuers that it trusts whom `is_known` does not know.
+    /// The first of the issuers that it trusts whom `is_known` does not know. A role that IAM's calls
+    /// made may outlive the provider that it trusts (IAM API reference,
+    /// DeleteOpenIDConnectProvider); in one that people wrote it is a mistake.
     pub(super) fn unknown_issuer(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
+        if self.created.is_some() {
+            return None;
+        }
         let trust = self.web_identity.iter().find(|trust| !is_known(trust.issuer.as_ref()))?;
         Some((trust.issuer.span(), format!("there is no issuer `{}`", trust.issuer.as_ref())))
     }

@@ -36,7 +36,9 @@
 //!
 //! Tables `[[issuer]]` have the `url` of a provider of identities and the `audiences` of its
 //! tokens, and may have a `ca_file` or a `keys_file`. `[[role.web_identity]]` names an `issuer`,
-//! and the `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil.
+//! and the `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil. Tables that calls of
+//! IAM made have `created`: such an issuer may have no `audiences` yet, and `thumbprints` that are
+//! kept for those who read them back; such a role may trust an issuer that was deleted since.
 //!
 //! Tables `[[service_account]]` have keys that belong to a `user`, with a `name`, and may have
 //! `expires` and a `policy` that narrows what the user may do.
@@ -315,7 +317,10 @@ impl Users {
         match &session.issuer {
             // With the issuer goes what its tokens were good for.
             Some(url) => {
-                self.issuers.iter().any(|issuer| issuer.url == *url) && role.trusts(url).next().is_some()
+                let issuer = self.issuers.iter().find(|issuer| issuer.url == *url);
+                let is_known = issuer
+                    .is_some_and(|issuer| issuer.created.is_none_or(|created| session.issued() > created));
+                is_known && role.trusts(url).next().is_some()
             }
             None => caller.is_none_or(|caller| role.is_assumed_by(caller)),
         }

@@ -156,6 +156,15 @@ pub const OIDC_FETCH_MAX_SECS: u64 = 5;
 pub const OIDC_DOCUMENT_MAX_BYTES: usize = 256 * KIB as usize;
 /// Providers in a users file.
 pub const ISSUERS_MAX: usize = 16;
+/// The URL of a provider that IAM's calls make, and each of its client ids (IAM API reference,
+/// CreateOpenIDConnectProvider).
+pub const ISSUER_URL_MAX_BYTES: usize = 255;
+/// The client ids of such a provider (IAM user guide, "IAM and AWS STS quotas").
+pub const ISSUER_AUDIENCES_MAX: usize = 100;
+/// Its thumbprints (IAM API reference, CreateOpenIDConnectProvider).
+pub const ISSUER_THUMBPRINTS_MAX: usize = 5;
+/// The characters of a thumbprint (ibidem): a SHA-1 in hexadecimal.
+pub const ISSUER_THUMBPRINT_CHARS: usize = 40;
 /// Failed calls with tokens of such providers that one network makes in a minute: they are
 /// unsigned.
 pub const WEB_IDENTITY_FAILURES_MAX: u32 = 60;

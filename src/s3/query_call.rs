@@ -183,14 +183,30 @@ impl CallParams {
     /// # Errors
     /// `ValidationError` for a parameter that looks like one, and is none.
     pub fn members(&self, name: &str, field: &str) -> Result<Vec<&str>, CallError> {
+        self.listed(name, &format!(".{field}"))
+    }
+
+    /// The values `NAME.member.N`, in the order in which they were sent. An empty parameter `NAME`
+    /// is an empty list.
+    ///
+    /// # Errors
+    /// `ValidationError` for a parameter that looks like one, and is none.
+    pub fn list(&self, name: &str) -> Result<Vec<&str>, CallError> {
+        match self.get(name) {
+            Some("") => Ok(Vec::new()),
+            _ => self.listed(name, ""),
+        }
+    }
+
+    /// The values `NAME.member.N` with `end` behind the number.
+    fn listed(&self, name: &str, end: &str) -> Result<Vec<&str>, CallError> {
         let mut values = Vec::new();
         for (param, value) in self.0.iter() {
             let rest = param.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('.'));
             let Some(rest) = rest else { continue };
-            let number =
-                rest.strip_prefix(".member.").and_then(|rest| rest.strip_suffix(field)?.strip_suffix('.'));
+            let number = rest.strip_prefix(".member.").and_then(|rest| rest.strip_suffix(end));
             if !number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
-                return Err(CallError::validation(format!("{name} is a list of {name}.member.N.{field}")));
+                return Err(CallError::validation(format!("{name} is a list of {name}.member.N{end}")));
             }
             values.push(value);
         }

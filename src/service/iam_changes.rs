@@ -10,6 +10,17 @@ pub struct RoleTrust {
     pub assumed_by: Vec<String>,
     /// What a request must state.
     pub external_id: Option<String>,
+    /// The tokens of providers that assume it.
+    pub providers: Vec<ProviderTrust>,
+}
+
+/// The tokens of a provider that assume a role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderTrust {
+    /// The URL of the provider, without the scheme.
+    pub provider: String,
+    /// The condition of a policy, as JSON, with claims as `jwt:CLAIM`.
+    pub condition: String,
 }
 
 /// A change.
@@ -45,10 +56,20 @@ pub enum IamChange {
     SetMaxDuration { role: String, secs: u64 },
     /// The end of a role without policies and rights.
     DeleteRole { name: String },
+    /// A new provider of identities.
+    CreateProvider { url: String, audiences: Vec<String>, thumbprints: Vec<String> },
+    /// The end of a provider. It is named by its URL without the scheme, here and below.
+    DeleteProvider { provider: String },
+    /// A further client of a provider.
+    AddAudience { provider: String, audience: String },
+    /// One client less of a provider.
+    RemoveAudience { provider: String, audience: String },
+    /// Other thumbprints of a provider.
+    SetThumbprints { provider: String, thumbprints: Vec<String> },
 }
 
 impl IamChange {
-    /// The name of the user, the group, the role or the policy.
+    /// The name of the user, the group, the role, the policy or the provider.
     pub fn subject(&self) -> &str {
         match self {
             Self::CreateUser { name }
@@ -62,6 +83,11 @@ impl IamChange {
             Self::AddKey { user } | Self::SetKeyStatus { user, .. } | Self::DeleteKey { user, .. } => user,
             Self::SetTrust { role, .. } | Self::SetMaxDuration { role, .. } => role,
             Self::PutInline { of, .. } | Self::DeleteInline { of, .. } => of.name(),
+            Self::CreateProvider { url, .. } => url,
+            Self::DeleteProvider { provider }
+            | Self::AddAudience { provider, .. }
+            | Self::RemoveAudience { provider, .. }
+            | Self::SetThumbprints { provider, .. } => provider,
         }
     }
 
@@ -88,7 +114,12 @@ impl IamChange {
             | Self::CreateRole { .. }
             | Self::SetTrust { .. }
             | Self::SetMaxDuration { .. }
-            | Self::DeleteRole { .. } => Action::AdminSetGrants,
+            | Self::DeleteRole { .. }
+            | Self::CreateProvider { .. }
+            | Self::DeleteProvider { .. }
+            | Self::AddAudience { .. }
+            | Self::RemoveAudience { .. }
+            | Self::SetThumbprints { .. } => Action::AdminSetGrants,
         }
     }
 
@@ -106,6 +137,11 @@ impl IamChange {
             Self::CreateRole { .. } => "CreateRole",
             Self::SetTrust { .. } | Self::SetMaxDuration { .. } => "ChangeRole",
             Self::DeleteRole { .. } => "DeleteRole",
+            Self::CreateProvider { .. } => "CreateIssuer",
+            Self::DeleteProvider { .. } => "DeleteIssuer",
+            Self::AddAudience { .. } | Self::RemoveAudience { .. } | Self::SetThumbprints { .. } => {
+                "ChangeIssuer"
+            }
         }
     }
 }

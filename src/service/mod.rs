@@ -71,12 +71,14 @@ use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
 pub use html_sandbox::HtmlSandbox;
-pub use iam_changes::{IamChange, RoleTrust};
+pub use iam_changes::{IamChange, ProviderTrust, RoleTrust};
 use metrics::Metrics;
 pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
-pub use policies::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, RoleEntry, TokenTrustEntry};
+pub use policies::{
+    GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, ProviderEntry, RoleEntry, TokenTrustEntry,
+};
 pub use queries::KeyPlace;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};

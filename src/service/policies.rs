@@ -1,4 +1,5 @@
-//! Policies by name and groups of users, as administrators see and change them.
+//! Policies by name, groups of users, roles and providers of identities, as administrators see and
+//! change them.
 
 use std::collections::BTreeMap;
 
@@ -60,6 +61,19 @@ pub struct TokenTrustEntry {
     pub issuer: String,
     /// The condition of a policy, as JSON.
     pub condition: String,
+}
+
+/// A provider whose tokens assume roles.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderEntry {
+    /// The URL, as its tokens state it.
+    pub url: String,
+    /// The client ids that its tokens are for.
+    pub audiences: Vec<String>,
+    /// The thumbprints, as they were put. They decide nothing.
+    pub thumbprints: Vec<String>,
+    /// When it was made, where the users file knows it.
+    pub created: Option<String>,
 }
 
 /// Who has policies.

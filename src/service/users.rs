@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Service;
 use super::iam_changes::IamChange;
-use super::policies::{GroupEntry, PolicyChange, PolicyEntry, RoleEntry};
+use super::policies::{GroupEntry, PolicyChange, PolicyEntry, ProviderEntry, RoleEntry};
 use crate::auth::{Action, Identity, KeyPair, OidcPerson, Users};
 use crate::s3::Request;
 
@@ -260,6 +260,12 @@ pub trait UserDirectory: Send + Sync {
     /// [`UserError::Failed`].
     fn roles(&self) -> Result<Vec<RoleEntry>, UserError>;
 
+    /// The providers of identities, in the order of the file.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn providers(&self) -> Result<Vec<ProviderEntry>, UserError>;
+
     /// Makes a change. On return it is durable, in effect from the next request on, and recorded in
     /// the audit log if there is one. Returns new keys, which are shown nowhere else.
     ///
@@ -364,6 +370,15 @@ impl Service {
     pub fn roles(&self, identity: &Identity) -> Result<Vec<RoleEntry>, UserError> {
         check(identity, Action::AdminListUsers)?;
         self.directory()?.roles()
+    }
+
+    /// The providers of identities.
+    ///
+    /// # Errors
+    /// As [`UserError`].
+    pub fn providers(&self, identity: &Identity) -> Result<Vec<ProviderEntry>, UserError> {
+        check(identity, Action::AdminListUsers)?;
+        self.directory()?.providers()
     }
 
     /// The user who asks, as administrators see it; `None` for a role, and for one that is gone.

@@ -19,6 +19,9 @@ use crate::s3::{CallError, Request};
 /// The code of the error where a provider cannot be asked, so that its token is not judged.
 pub(super) const PROVIDER_AWAY: &str = "IDPCommunicationError";
 
+/// The refusal of a token that is for others.
+const WRONG_AUDIENCE: &str = "Incorrect token audience";
+
 /// The failed calls of the last minute, by network.
 #[derive(Debug, Default)]
 struct FailedCalls(Mutex<FailureCounts<Option<IpAddr>>>);
@@ -137,12 +140,16 @@ impl Service {
         let all = self.authenticator.trusted_issuers();
         let issuer = all.iter().find(|issuer| issuer.url == token.stated_issuer());
         let issuer = issuer.ok_or_else(|| invalid("No OpenIDConnect provider found in your account"))?;
+        // A provider without clients vouches for nobody, so that it need not be asked.
+        if issuer.audiences.is_empty() {
+            return Err(invalid(WRONG_AUDIENCE));
+        }
         let claims = self.web_identities.provider(issuer, &all).verified(&token).map_err(refusal)?;
         if claims.subject.is_empty() {
             return Err(invalid("the token is about nobody"));
         }
         let audience = claims.audiences().iter().find(|audience| issuer.audiences.contains(audience));
-        let audience = audience.cloned().ok_or_else(|| invalid("Incorrect token audience"))?;
+        let audience = audience.cloned().ok_or_else(|| invalid(WRONG_AUDIENCE))?;
         Ok(WebIdentity {
             issuer: issuer.url.clone(),
             subject: claims.subject.clone(),

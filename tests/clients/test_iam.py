@@ -1,12 +1,18 @@
-"""IAM's calls by boto3 and the aws command line: users, keys, groups, policies and roles as programs manage those of AWS."""
+"""IAM's calls by boto3 and the aws command line: users, keys, groups, policies, roles and providers as programs manage those of AWS."""
 
+import base64
 import json
 import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import pytest
+from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from siltstone import ACCESS_KEY, SECRET_KEY
 
@@ -243,6 +249,168 @@ def test_roles_are_made_and_assumed(served):
     root.attach_role_policy(RoleName="lake", PolicyArn="arn:aws:iam::aws:policy/readwrite")
     assert refusal(s3.put_object, Bucket="team", Key="a", Body=b"a")[1] == "InvalidToken"
     assert [it["PolicyName"] for it in root.list_attached_role_policies(RoleName="lake")["AttachedPolicies"]] == ["readwrite"]
+
+
+def encoded(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Provider:
+    """A provider of identities on this host, which counts the requests for its keys."""
+
+    def __init__(self):
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.asked = 0
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                provider.asked += 1
+                document = json.dumps(provider.documents()[self.path]).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(document)))
+                self.end_headers()
+                self.wfile.write(document)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.name = f"localhost:{self.http.server_port}/realms/a"
+        self.url = f"http://{self.name}"
+
+    def documents(self):
+        point = self.key.public_key().public_numbers()
+        x, y = (encoded(number.to_bytes(32, "big")) for number in (point.x, point.y))
+        key = {"kty": "EC", "crv": "P-256", "kid": "1", "use": "sig", "x": x, "y": y}
+        return {
+            "/realms/a/.well-known/openid-configuration": {"issuer": self.url, "jwks_uri": f"{self.url}/keys"},
+            "/realms/a/keys": {"keys": [key]},
+        }
+
+    def token(self, **claims):
+        now = int(time.time())
+        claims = {"iss": self.url, "sub": "job-7", "aud": "sts", "iat": now, "exp": now + 600, **claims}
+        signed = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "ES256", "kid": "1"}, claims))
+        r, s = utils.decode_dss_signature(self.key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+
+@pytest.fixture
+def provider():
+    provider = Provider()
+    yield provider
+    provider.http.shutdown()
+
+
+def trusting(arn, provider, subject="job-*"):
+    condition = {"StringLike": {f"{provider.name}:sub": subject}}
+    statement = {"Effect": "Allow", "Principal": {"Federated": arn}, "Action": "sts:AssumeRoleWithWebIdentity", "Condition": condition}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def test_providers_are_made_changed_and_deleted(served, tmp_path):
+    root = iam(served)
+    thumbprint = "0f" * 20
+    arn = root.create_open_id_connect_provider(
+        Url="https://id.example:8443/realms/a", ClientIDList=["sts", "other", "sts"], ThumbprintList=[thumbprint]
+    )["OpenIDConnectProviderArn"]
+    assert arn == f"arn:aws:iam::{ACCOUNT}:oidc-provider/id.example:8443/realms/a"
+    assert root.list_open_id_connect_providers()["OpenIDConnectProviderList"] == [{"Arn": arn}]
+
+    def shown():
+        provider = root.get_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+        return provider["Url"], provider["ClientIDList"], provider["ThumbprintList"]
+
+    assert shown() == ("id.example:8443/realms/a", ["sts", "other"], [thumbprint])
+    root.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=arn, ClientID="third")
+    root.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=arn, ClientID="third")
+    for client in ("other", "unknown"):
+        root.remove_client_id_from_open_id_connect_provider(OpenIDConnectProviderArn=arn, ClientID=client)
+    root.update_open_id_connect_provider_thumbprint(OpenIDConnectProviderArn=arn, ThumbprintList=["ab" * 20, "cd" * 20])
+    assert shown() == ("id.example:8443/realms/a", ["sts", "third"], ["ab" * 20, "cd" * 20])
+    served.stop()
+    served.start()
+    assert shown()[1] == ["sts", "third"], "durable"
+    assert root.get_account_summary()["SummaryMap"]["Providers"] == 1
+    taken = refusal(root.create_open_id_connect_provider, Url="https://id.example:8443/realms/a", ClientIDList=["x"])
+    assert taken == (409, "EntityAlreadyExists")
+    for wrong in (
+        {"Url": "http://id.example"}, {"Url": "https://id.example/?a=b"}, {"Url": "https://" + "a" * 250},
+        {"Url": "https://b.example", "ThumbprintList": ["0f"  * 20 + "-"]},
+        {"Url": "https://b.example", "ClientIDList": [f"client-{number}" for number in range(101)]},
+    ):
+        assert refusal(root.create_open_id_connect_provider, **wrong)[0] == 400, wrong
+    unknown = f"arn:aws:iam::{ACCOUNT}:oidc-provider/unknown.example"
+    for call in (root.get_open_id_connect_provider, root.delete_open_id_connect_provider):
+        assert refusal(call, OpenIDConnectProviderArn=unknown) == (404, "NoSuchEntity")
+        assert refusal(call, OpenIDConnectProviderArn="arn:aws:iam::aws:policy/readonly") == (400, "InvalidInput")
+    # Who lacks the permission does not learn which there are.
+    ann = iam(served, "ann", "the-secret-of-ann")
+    for known in (arn, unknown):
+        for call in (ann.get_open_id_connect_provider, ann.delete_open_id_connect_provider):
+            assert refusal(call, OpenIDConnectProviderArn=known) == (403, "AccessDenied")
+    for number in range(15):
+        root.create_open_id_connect_provider(Url=f"https://id{number}.example")
+    assert refusal(root.create_open_id_connect_provider, Url="https://more.example") == (409, "LimitExceeded")
+    for listed in root.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
+        root.delete_open_id_connect_provider(OpenIDConnectProviderArn=listed["Arn"])
+    assert users_file(served).strip() == USERS.strip()
+    lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    of_provider = [line for line in lines if line.get("subject") == "https://id.example:8443/realms/a" and not line.get("error")]
+    assert [line["action"] for line in of_provider] == ["CreateIssuer", "ChangeIssuer", "ChangeIssuer", "ChangeIssuer", "DeleteIssuer"]
+
+
+def test_tokens_of_a_provider_assume_the_roles_that_trust_them(served, provider):
+    root = iam(served)
+    sts = boto3.session.Session().client(
+        "sts", endpoint_url=served.url, region_name="us-east-1", config=Config(signature_version=UNSIGNED, retries={"total_max_attempts": 1})
+    )
+    arn = root.create_open_id_connect_provider(Url=provider.url)["OpenIDConnectProviderArn"]
+    document = trusting(arn, provider)
+    role = root.create_role(RoleName="ci", AssumeRolePolicyDocument=json.dumps(document))["Role"]
+    assert role["AssumeRolePolicyDocument"] == document == root.get_role(RoleName="ci")["Role"]["AssumeRolePolicyDocument"]
+    root.put_role_policy(RoleName="ci", PolicyName="writes", PolicyDocument=WRITES)
+
+    def assume(token, role=role["Arn"]):
+        return sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="job", WebIdentityToken=token)["Credentials"]
+
+    def s3_of_session(session):
+        return boto3.session.Session().client(
+            "s3", endpoint_url=served.url, region_name="eu", aws_access_key_id=session["AccessKeyId"],
+            aws_secret_access_key=session["SecretAccessKey"], aws_session_token=session["SessionToken"],
+        )
+
+    # Without clients it vouches for nobody, and is not even asked.
+    assert refusal(assume, token=provider.token()) == (400, "InvalidIdentityToken") and provider.asked == 0
+    root.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=arn, ClientID="sts")
+    s3 = s3_of_session(assume(provider.token()))
+    s3.put_object(Bucket="team", Key="a", Body=b"a")
+    assert refusal(s3.delete_object, Bucket="team", Key="a")[1] == "AccessDenied"
+    for claims, code in (({"aud": "other"}, "InvalidIdentityToken"), ({"sub": "x"}, "AccessDenied"), ({"exp": 1}, "ExpiredTokenException")):
+        assert refusal(assume, token=provider.token(**claims))[1] == code, claims
+    head, _, signature = provider.token().rpartition(".")
+    forged = head + "." + signature[:-4] + ("AAAA" if signature[-4:] != "AAAA" else "BBBB")
+    assert refusal(assume, token=forged) == (400, "InvalidIdentityToken")
+    # A document without a condition on the subject, or about an unknown provider, changes nothing.
+    without = trusting(arn, provider)
+    without["Statement"][0]["Condition"] = {"StringEquals": {f"{provider.name}:aud": "sts"}}
+    of_none = trusting(arn + "/b", provider)
+    for wrong in (without, of_none):
+        assert refusal(root.update_assume_role_policy, RoleName="ci", PolicyDocument=json.dumps(wrong)) == (400, "MalformedPolicyDocument")
+    root.update_assume_role_policy(RoleName="ci", PolicyDocument=json.dumps(trusting(arn, provider, "other")))
+    assert refusal(assume, token=provider.token())[1] == "AccessDenied"
+    root.update_assume_role_policy(RoleName="ci", PolicyDocument=json.dumps(document))
+    s3.put_object(Bucket="team", Key="a", Body=b"a")
+    # The sessions end with the provider; one of the same URL is another one.
+    root.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    assert refusal(s3.put_object, Bucket="team", Key="a", Body=b"a")[1] == "InvalidToken"
+    assert root.get_role(RoleName="ci")["Role"]["AssumeRolePolicyDocument"] == document, "the role stays"
+    assert refusal(assume, token=provider.token())[1] == "InvalidIdentityToken"
+    root.create_open_id_connect_provider(Url=provider.url, ClientIDList=["sts"])
+    assert refusal(s3.put_object, Bucket="team", Key="a", Body=b"a")[1] == "InvalidToken"
+    s3_of_session(assume(provider.token())).put_object(Bucket="team", Key="a", Body=b"b")
 
 
 def test_what_cannot_be_kept_is_refused_by_its_name(served):

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::service::{
-    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, RoleEntry, ServiceAccountEntry, UserChange,
-    UserDirectory, UserEntry, UserError,
+    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, ProviderEntry, RoleEntry, ServiceAccountEntry,
+    UserChange, UserDirectory, UserEntry, UserError,
 };
 
 use super::harness::{Browser, Site};
@@ -92,6 +92,10 @@ impl UserDirectory for Directory {
     }
 
     fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn providers(&self) -> Result<Vec<ProviderEntry>, UserError> {
         Ok(Vec::new())
     }
 

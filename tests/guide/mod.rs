@@ -75,6 +75,10 @@ fn the_limits_of_calls_of_iam_are_those_of_the_code() {
         format!("{} characters", limits::IAM_NAME_MAX_CHARS),
         format!("{} characters", limits::IAM_LONG_NAME_MAX_CHARS),
         number(limits::IAM_PAGE_MAX_ITEMS),
+        limits::ISSUERS_MAX.to_string(),
+        limits::ISSUER_AUDIENCES_MAX.to_string(),
+        format!("{} bytes", limits::ISSUER_URL_MAX_BYTES),
+        format!("{}, of {} characters", limits::ISSUER_THUMBPRINTS_MAX, limits::ISSUER_THUMBPRINT_CHARS),
     ];
     let told: Vec<_> = rows("src/guide/limits.md", "## Limits of calls of IAM")
         .into_iter()

@@ -7,7 +7,8 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::service::{
-    ChangeSender, GroupEntry, PolicyEntry, RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
+    ChangeSender, GroupEntry, PolicyEntry, ProviderEntry, RoleEntry, UserChange, UserDirectory, UserEntry,
+    UserError,
 };
 
 use super::audit::MemoryLog;
@@ -581,6 +582,10 @@ impl UserDirectory for ReadOnlyDirectory {
     }
 
     fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn providers(&self) -> Result<Vec<ProviderEntry>, UserError> {
         Ok(Vec::new())
     }
 

@@ -81,6 +81,19 @@ pub(in crate::auth) fn policy_of(arn: &str) -> Option<&str> {
     name_of(arn, "policy/")
 }
 
+/// The ARN of a provider of identities. `name` is its URL without the scheme.
+pub fn provider_arn(name: &str) -> String {
+    format!("arn:aws:iam::{ACCOUNT}:oidc-provider/{name}")
+}
+
+/// The name of the provider that an ARN of this account, or of none, names; `None` for other text.
+/// It may hold colons, of a port, and slashes.
+pub fn provider_of_arn(arn: &str) -> Option<&str> {
+    let (account, resource) = arn.strip_prefix("arn:aws:iam::")?.split_once(':')?;
+    let is_ours = account == ACCOUNT || account.is_empty();
+    resource.strip_prefix("oidc-provider/").filter(|name| is_ours && !name.is_empty())
+}
+
 fn name_of<'a>(arn: &'a str, kind: &str) -> Option<&'a str> {
     let parts: Vec<_> = arn.splitn(6, ':').collect();
     let &["arn", _, "iam", _, _, resource] = parts.as_slice() else { return None };

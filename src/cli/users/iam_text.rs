@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
-use siltstone::auth::{KeyPair, NameKind, ROLE_DURATION_DEFAULT_SECS};
+use siltstone::auth::{KeyPair, NameKind, ROLE_DURATION_DEFAULT_SECS, provider_name};
 use siltstone::base::Timestamp;
-use siltstone::service::{IamChange, PolicyHolder, RoleEntry, RoleTrust, TokenTrustEntry};
-use toml_edit::{Array, Datetime, Item, Table};
+use siltstone::service::{IamChange, PolicyHolder, ProviderTrust, RoleEntry, RoleTrust, TokenTrustEntry};
+use toml_edit::{Array, ArrayOfTables, Datetime, Item, Table};
 
+use super::issuers_text;
 use super::policies_text;
 use super::tables_text::{
     INACTIVE, datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
@@ -46,15 +47,31 @@ pub(crate) fn changed(
         (IamChange::CreateRole { name, trust, max_duration_secs }, _) => {
             add_role(text, name, trust, *max_duration_secs, now)
         }
-        (IamChange::SetTrust { role, trust }, _) => edit_one(text, "role", role, |table| {
-            set_trust(table, trust);
-            Ok(())
-        }),
+        (IamChange::SetTrust { role, trust }, _) => {
+            let issuers = issuers_of(text, trust)?;
+            edit_one(text, "role", role, |table| {
+                set_trust(table, trust, &issuers);
+                Ok(())
+            })
+        }
         (IamChange::SetMaxDuration { role, secs }, _) => edit_one(text, "role", role, |table| {
             table.insert("max_duration", toml_edit::value(format!("{secs}s")));
             Ok(())
         }),
         (IamChange::DeleteRole { name }, _) => remove_table(text, "role", name),
+        (IamChange::CreateProvider { url, audiences, thumbprints }, _) => {
+            issuers_text::add(text, url, audiences, thumbprints, now)
+        }
+        (IamChange::DeleteProvider { provider }, _) => issuers_text::remove(text, provider),
+        (IamChange::AddAudience { provider, audience }, _) => {
+            issuers_text::add_audience(text, provider, audience)
+        }
+        (IamChange::RemoveAudience { provider, audience }, _) => {
+            issuers_text::remove_audience(text, provider, audience)
+        }
+        (IamChange::SetThumbprints { provider, thumbprints }, _) => {
+            issuers_text::set_thumbprints(text, provider, thumbprints)
+        }
     }
 }
 
@@ -171,10 +188,11 @@ fn add_role(
     now: Timestamp,
 ) -> Result<String, String> {
     let created = datetime(now)?;
+    let issuers = issuers_of(text, trust)?;
     edit_tables(text, "role", |roles| {
         let mut role = Table::new();
         role["name"] = toml_edit::value(name);
-        set_trust(&mut role, trust);
+        set_trust(&mut role, trust, &issuers);
         if let Some(secs) = max_duration_secs {
             role["max_duration"] = toml_edit::value(format!("{secs}s"));
         }
@@ -186,8 +204,34 @@ fn add_role(
     })
 }
 
-fn set_trust(role: &mut Table, trust: &RoleTrust) {
+/// The URLs of the providers that are trusted, in their order.
+fn issuers_of(text: &str, trust: &RoleTrust) -> Result<Vec<String>, String> {
+    let known = issuers_text::providers(text)?;
+    let mut urls = Vec::new();
+    for ProviderTrust { provider, .. } in &trust.providers {
+        let found = known.iter().find(|known| provider_name(&known.url) == provider);
+        urls.push(found.ok_or_else(|| format!("there is no provider `{provider}`"))?.url.clone());
+    }
+    Ok(urls)
+}
+
+/// Writes who may assume a role. `issuers` are the URLs of its providers.
+fn set_trust(role: &mut Table, trust: &RoleTrust, issuers: &[String]) {
     role.insert("assumed_by", toml_edit::value(trust.assumed_by.iter().collect::<Array>()));
+    role.remove("web_identity");
+    let mut tables = ArrayOfTables::new();
+    for (ProviderTrust { condition, .. }, url) in trust.providers.iter().zip(issuers) {
+        let mut table = Table::new();
+        table["issuer"] = toml_edit::value(url);
+        table["condition"] = toml_edit::value(condition);
+        tables.push(table);
+    }
+    if !tables.is_empty() {
+        role.insert("web_identity", Item::ArrayOfTables(tables));
+        if trust.assumed_by.is_empty() {
+            role.remove("assumed_by");
+        }
+    }
     match &trust.external_id {
         Some(id) => {
             role.insert("external_id", toml_edit::value(id));
@@ -354,7 +398,11 @@ members = []
     fn policies_of_one_are_put_and_deleted() {
         let role = IamChange::CreateRole {
             name: name("lake"),
-            trust: RoleTrust { assumed_by: vec![name("ann")], external_id: Some(name("7")) },
+            trust: RoleTrust {
+                assumed_by: vec![name("ann")],
+                external_id: Some(name("7")),
+                ..RoleTrust::default()
+            },
             max_duration_secs: Some(7_200),
         };
         let text = after(FILE, &role);
@@ -383,6 +431,7 @@ members = []
         let trust = |by: &str, id: Option<&str>| RoleTrust {
             assumed_by: vec![name(by)],
             external_id: id.map(str::to_owned),
+            ..RoleTrust::default()
         };
         let create = |millis| {
             let change = IamChange::CreateRole {
@@ -408,10 +457,43 @@ members = []
             after(&changed, &IamChange::DeleteRole { name: name("lake") }).trim_end(),
             FILE.trim_end()
         );
-        let trusted = "web_identity = [{ issuer = \"https://id.example\", condition = \"c\" }]";
-        let by_tokens = made.replace("external_id = \"7\"", trusted);
-        let other = IamChange::SetTrust { role: name("lake"), trust: trust("ann", None) };
-        assert!(check_iam(&by_tokens, &other).unwrap_err().to_string().contains("users file"));
+    }
+
+    #[test]
+    fn roles_trust_tokens_of_providers_and_may_outlive_them() {
+        let url = name("https://id.example/realms/a");
+        let provider = || name("id.example/realms/a");
+        let condition = "{\"StringEquals\":{\"jwt:sub\":\"it's\"}}";
+        let trust = |assumed_by: &[&str]| RoleTrust {
+            assumed_by: assumed_by.iter().map(|by| name(by)).collect(),
+            external_id: None,
+            providers: vec![ProviderTrust { provider: provider(), condition: name(condition) }],
+        };
+        let create =
+            IamChange::CreateRole { name: name("ci"), trust: trust(&[]), max_duration_secs: Some(900) };
+        assert!(check_iam(FILE, &create).unwrap_err().to_string().contains("no provider"));
+        let provide =
+            IamChange::CreateProvider { url: url.clone(), audiences: Vec::new(), thumbprints: Vec::new() };
+        let provided = after(FILE, &provide);
+        assert!(check_iam(&provided, &provide).unwrap_err().to_string().contains("already"));
+        let made = after(&provided, &create);
+        let listed = |text: &str| roles(text).unwrap().remove(0);
+        let entry = TokenTrustEntry { issuer: url, condition: name(condition) };
+        assert_eq!((listed(&made).assumed_by, listed(&made).web_identities), (vec![], vec![entry.clone()]));
+        let both = after(&made, &IamChange::SetTrust { role: name("ci"), trust: trust(&["ann"]) });
+        assert_eq!(
+            (listed(&both).assumed_by, listed(&both).web_identities),
+            (vec![name("ann")], vec![entry])
+        );
+        let alone = RoleTrust { providers: Vec::new(), ..trust(&["ann"]) };
+        let alone = after(&both, &IamChange::SetTrust { role: name("ci"), trust: alone });
+        assert_eq!(listed(&alone).web_identities, []);
+        // As in IAM, the role stays where its provider goes; a role that people wrote holds it.
+        let delete = IamChange::DeleteProvider { provider: provider() };
+        assert!(!after(&both, &delete).contains("[[issuer]]"));
+        let by_hand = both.replace("\ncreated = 1970-01-01T00:00:01.502Z", "");
+        assert_ne!(by_hand, both);
+        assert!(check_iam(&by_hand, &delete).unwrap_err().to_string().contains("the role `ci`"));
     }
 
     #[test]

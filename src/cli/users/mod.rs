@@ -1,6 +1,7 @@
 //! The users file, and the users of a running server.
 
 pub(crate) mod iam_text;
+pub(crate) mod issuers_text;
 pub(crate) mod policies_text;
 pub(crate) mod running_users;
 pub(crate) mod service_accounts_text;

@@ -8,11 +8,12 @@ use siltstone::auth::{Authenticator, KeyPair, NameKind, SealingKey, Users};
 use siltstone::base::OsEntropy;
 use siltstone::service::{
     AuditLog as _, ChangeSender, GrantEntry, GroupEntry, IamChange, PolicyChange, PolicyEntry, PolicyHolder,
-    RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
+    ProviderEntry, RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
 };
 use siltstone::store::Store;
 
 use super::iam_text;
+use super::issuers_text;
 use super::policies_text;
 use super::user_changes::{ChangeOrigin, UserList};
 use super::user_checks::{check_iam, check_new, check_policies};
@@ -240,6 +241,10 @@ impl UserDirectory for RunningUsers {
 
     fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
         self.text().and_then(|text| iam_text::roles(&text)).map_err(UserError::Failed)
+    }
+
+    fn providers(&self) -> Result<Vec<ProviderEntry>, UserError> {
+        self.text().and_then(|text| issuers_text::providers(&text)).map_err(UserError::Failed)
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {

@@ -10,15 +10,21 @@ use toml_edit::{ArrayOfTables, Datetime, DocumentMut, Item, Table};
 pub(super) fn remove_table(text: &str, kind: &'static str, name: &str) -> Result<String, String> {
     edit_tables(text, kind, |users| {
         let index = position(users, kind, name)?;
-        let removed = users.remove(index);
-        let kept = above_the_gap(prefix(&removed)).to_owned();
-        let Some(next) = users.get_mut(index) else { return Ok(kept) };
-        if !kept.is_empty() {
-            let joined = format!("{kept}{}", prefix(next).trim_start_matches('\n'));
-            next.decor_mut().set_prefix(joined);
-        }
-        Ok(String::new())
+        Ok(removed(users, index))
     })
+}
+
+/// Removes the table at `index`, and the comment directly above it. Returns the comments before
+/// those that no table is left for.
+pub(super) fn removed(tables: &mut ArrayOfTables, index: usize) -> String {
+    let removed = tables.remove(index);
+    let kept = above_the_gap(prefix(&removed)).to_owned();
+    let Some(next) = tables.get_mut(index) else { return kept };
+    if !kept.is_empty() {
+        let joined = format!("{kept}{}", prefix(next).trim_start_matches('\n'));
+        next.decor_mut().set_prefix(joined);
+    }
+    String::new()
 }
 
 /// Edits an array of tables. The text that `change` returns is inserted before the end of the file.

@@ -11,7 +11,7 @@ use toml::{Table, Value as TomlValue};
 use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 21] = [
     "name",
     "allow",
     "quota",
@@ -25,6 +25,7 @@ const SHOWN: [&str; 20] = [
     "document",
     "url",
     "audiences",
+    "thumbprints",
     "ca_file",
     "keys_file",
     "user",

@@ -1,11 +1,15 @@
 //! What a change of the users file presumes: that its subject is there, or that it is not, and that
 //! nothing else needs what is to go.
 
-use siltstone::auth::Users;
-use siltstone::base::limits::USER_KEYS_MAX;
-use siltstone::service::{IamChange, PolicyChange, PolicyHolder, RoleEntry, UserEntry, UserError};
+use siltstone::auth::{Users, provider_name};
+use siltstone::base::limits::{ISSUER_AUDIENCES_MAX, ISSUERS_MAX, USER_KEYS_MAX};
+use siltstone::service::{
+    IamChange, PolicyChange, PolicyHolder, ProviderEntry, ProviderTrust, RoleEntry, RoleTrust, UserEntry,
+    UserError,
+};
 
 use super::iam_text;
+use super::issuers_text;
 use super::policies_text;
 use super::users_text;
 
@@ -55,9 +59,11 @@ pub(crate) fn check_policies(text: &str, change: &PolicyChange) -> Result<(), Us
 /// As [`UserError`].
 pub(crate) fn check_iam(text: &str, change: &IamChange) -> Result<(), UserError> {
     match change {
-        IamChange::CreateUser { name }
-        | IamChange::CreateGroup { name }
-        | IamChange::CreateRole { name, .. } => check_new(text, name),
+        IamChange::CreateUser { name } | IamChange::CreateGroup { name } => check_new(text, name),
+        IamChange::CreateRole { name, trust, .. } => {
+            check_new(text, name)?;
+            check_trust(text, trust)
+        }
         IamChange::DeleteUser { name } => check_bare_user(&find_user(text, name)?),
         IamChange::AddKey { user } => match find_user(text, user)?.access_keys.len() {
             0..USER_KEYS_MAX => Ok(()),
@@ -85,12 +91,61 @@ pub(crate) fn check_iam(text: &str, change: &IamChange) -> Result<(), UserError>
             true => Ok(()),
             false => Err(missing("policy", policy)),
         },
-        IamChange::SetTrust { role, .. } => check_trust(text, role),
+        IamChange::SetTrust { role, trust } => {
+            find_role(text, role)?;
+            check_trust(text, trust)
+        }
         IamChange::SetMaxDuration { role, .. } => find_role(text, role).map(drop),
         IamChange::DeleteRole { name } => {
             let role = find_role(text, name)?;
             check_nothing_left("role", name, &role.policies, role.inline_policies.keys())
         }
+        IamChange::CreateProvider { url, .. } => check_new_provider(text, url),
+        IamChange::DeleteProvider { provider } => check_untrusted(text, &find_provider(text, provider)?),
+        IamChange::AddAudience { provider, audience } => {
+            let known = find_provider(text, provider)?.audiences;
+            match known.contains(audience) || known.len() < ISSUER_AUDIENCES_MAX {
+                true => Ok(()),
+                false => Err(UserError::TooMany(format!(
+                    "the provider `{provider}` has {ISSUER_AUDIENCES_MAX} clients already"
+                ))),
+            }
+        }
+        IamChange::RemoveAudience { provider, .. } | IamChange::SetThumbprints { provider, .. } => {
+            find_provider(text, provider).map(drop)
+        }
+    }
+}
+
+/// A provider by its URL without the scheme.
+fn find_provider(text: &str, name: &str) -> Result<ProviderEntry, UserError> {
+    let providers = issuers_text::providers(text).map_err(UserError::Failed)?;
+    let found = providers.into_iter().find(|provider| provider_name(&provider.url) == name);
+    found.ok_or_else(|| unknown("provider", name))
+}
+
+fn check_new_provider(text: &str, url: &str) -> Result<(), UserError> {
+    let providers = issuers_text::providers(text).map_err(UserError::Failed)?;
+    let name = provider_name(url);
+    if providers.iter().any(|known| provider_name(&known.url) == name) {
+        return Err(UserError::Taken { kind: "provider", name: name.to_owned() });
+    }
+    match providers.len() < ISSUERS_MAX {
+        true => Ok(()),
+        false => Err(UserError::TooMany(format!("there are {ISSUERS_MAX} providers already"))),
+    }
+}
+
+/// Checks that no role that people wrote trusts a provider that is to go: the file would be refused.
+fn check_untrusted(text: &str, provider: &ProviderEntry) -> Result<(), UserError> {
+    let roles = iam_text::roles(text).map_err(UserError::Failed)?;
+    let trusting = roles.into_iter().find(|role| {
+        let mut issuers = role.web_identities.iter().map(|trust| &trust.issuer);
+        role.created.is_none() && issuers.any(|issuer| *issuer == provider.url)
+    });
+    match trusting {
+        None => Ok(()),
+        Some(role) => Err(UserError::InUse(format!("the role `{}` trusts its tokens", role.name))),
     }
 }
 
@@ -213,13 +268,14 @@ fn check_nothing_left<'n>(
     }
 }
 
-/// Checks that a policy of IAM can say all of who assumes a role.
-fn check_trust(text: &str, name: &str) -> Result<(), UserError> {
-    let role = find_role(text, name)?;
-    match role.web_identities.is_empty() {
-        true => Ok(()),
-        false => Err(UserError::Invalid(format!(
-            "the role `{name}` trusts the tokens of providers (`web_identity`): change it in the users file"
-        ))),
+/// Checks that there are the providers that a role is to trust.
+fn check_trust(text: &str, trust: &RoleTrust) -> Result<(), UserError> {
+    for ProviderTrust { provider, .. } in &trust.providers {
+        find_provider(text, provider).map_err(|error| match error {
+            // A fault of the document, and not of what the call is about.
+            UserError::Unknown { .. } => UserError::Invalid(error.to_string()),
+            other => other,
+        })?;
     }
+    Ok(())
 }

@@ -93,6 +93,7 @@ fn summary(asked: &IamRequest<'_>) -> Result<Response, CallError> {
     let users = asked.users()?.len();
     let groups = asked.groups()?.len();
     let roles = asked.roles()?.len();
+    let providers = asked.providers()?.len();
     let policies = asked.policies()?.iter().filter(|policy| !policy.ready_made).count();
     let figures = [
         ("Users", users),
@@ -105,7 +106,7 @@ fn summary(asked: &IamRequest<'_>) -> Result<Response, CallError> {
         ("MFADevices", 0),
         ("MFADevicesInUse", 0),
         ("AccountMFAEnabled", 0),
-        ("Providers", 0),
+        ("Providers", providers),
         ("ServerCertificates", 0),
         ("InstanceProfiles", 0),
     ];

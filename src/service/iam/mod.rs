@@ -1,12 +1,14 @@
-//! The calls of IAM: users, keys, groups, policies and roles of the users file, for programs that
-//! manage those of AWS. They read and change by the functions of the API (`service/users.rs`), with
-//! its permissions and its records; here are the forms of requests and answers alone.
+//! The calls of IAM: users, keys, groups, policies, roles and providers of the users file, for
+//! programs that manage those of AWS. They read and change by the functions of the API
+//! (`service/users.rs`), with its permissions and its records; here are the forms of requests and
+//! answers alone.
 
 mod answers;
 mod elsewhere;
 mod groups;
 mod holders;
 mod policies;
+mod providers;
 mod roles;
 mod trust;
 mod users;
@@ -32,8 +34,15 @@ pub(super) struct IamCall {
 }
 
 /// All calls, by their subjects.
-const CALLS: [&[IamCall]; 6] =
-    [users::CALLS, groups::CALLS, policies::CALLS, holders::CALLS, roles::CALLS, elsewhere::CALLS];
+const CALLS: [&[IamCall]; 7] = [
+    users::CALLS,
+    groups::CALLS,
+    policies::CALLS,
+    holders::CALLS,
+    roles::CALLS,
+    providers::CALLS,
+    elsewhere::CALLS,
+];
 
 impl IamCall {
     /// The call of a name.

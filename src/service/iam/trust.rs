@@ -1,15 +1,22 @@
-//! Who may assume a role, as a policy of IAM and as the users file says it: `assumed_by` and
-//! `external_id`. A policy that says more is refused, since the file would lose it.
+//! Who may assume a role, as a policy of IAM and as the users file says it: `assumed_by`,
+//! `external_id` and `web_identity`. A policy that says more is refused, since the file would lose
+//! it. Conditions on the tokens of a provider name claims as `PROVIDER:CLAIM` in a policy, and as
+//! `jwt:CLAIM` in the file.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::auth::{ACCOUNT, NameKind, ROLE_OF_EVERYBODY};
-use crate::service::iam_changes::RoleTrust;
+use crate::auth::{ACCOUNT, NameKind, ROLE_OF_EVERYBODY, provider_arn, provider_name, provider_of_arn};
+use crate::service::iam_changes::{ProviderTrust, RoleTrust};
 use crate::service::policies::RoleEntry;
 
 const IN_FILE: &str = "change `[[role]]` in the users file for more";
 const ASSUME_ROLE: &str = "sts:AssumeRole";
+const ASSUME_BY_TOKEN: &str = "sts:AssumeRoleWithWebIdentity";
+/// The kind of principals that are providers.
+const FEDERATED: &str = "Federated";
+/// What claims are called in the users file.
+const CLAIM: &str = "jwt";
 const VERSION: &str = "2012-10-17";
 
 #[derive(Deserialize)]
@@ -64,28 +71,96 @@ pub(super) fn trust_of(text: &str) -> Result<RoleTrust, String> {
     if statements.is_empty() {
         return Err("`Statement` is empty".to_owned());
     }
+    let of_names = statements.iter().filter(|statement| !statement.is_of_tokens()).count();
     let mut trust = RoleTrust::default();
     for statement in statements {
         if statement.effect != "Allow" {
             return Err(format!("`Effect` is `Allow` here; {IN_FILE}"));
         }
-        let actions = statement.action.as_slice();
-        if actions.is_empty() || actions.iter().any(|action| !action.eq_ignore_ascii_case(ASSUME_ROLE)) {
-            return Err(format!("`Action` is `{ASSUME_ROLE}` here; {IN_FILE}"));
+        if statement.is_of_tokens() {
+            statement.check_action(ASSUME_BY_TOKEN)?;
+            trust.providers.extend(statement.providers()?);
+            continue;
         }
+        statement.check_action(ASSUME_ROLE)?;
         for name in principals(&statement.principal)? {
             if !trust.assumed_by.contains(&name) {
                 trust.assumed_by.push(name);
             }
         }
         if let Some(condition) = &statement.condition {
-            if statements.len() > 1 {
+            if of_names > 1 {
                 return Err(format!("a `Condition` is of one statement for all; {IN_FILE}"));
             }
             trust.external_id = Some(external_id(condition)?);
         }
     }
     Ok(trust)
+}
+
+impl TrustStatement {
+    /// Whether it is about the tokens of providers.
+    fn is_of_tokens(&self) -> bool {
+        self.principal.get(FEDERATED).is_some()
+    }
+
+    fn check_action(&self, expected: &str) -> Result<(), String> {
+        let actions = self.action.as_slice();
+        match !actions.is_empty() && actions.iter().all(|action| action.eq_ignore_ascii_case(expected)) {
+            true => Ok(()),
+            false => Err(format!("`Action` is `{expected}` here; {IN_FILE}")),
+        }
+    }
+
+    /// The providers, each with the condition.
+    fn providers(&self) -> Result<Vec<ProviderTrust>, String> {
+        let wrong = || {
+            let arn = provider_arn("PROVIDER");
+            format!("`Principal` has `{FEDERATED}` alone, with ARNs `{arn}`; {IN_FILE}")
+        };
+        let condition = self
+            .condition
+            .as_ref()
+            .ok_or("the tokens of a provider need a `Condition` on a claim, or every one of them would do")?;
+        let arns = match only_member(&self.principal, FEDERATED) {
+            Some(Value::Array(arns)) if !arns.is_empty() => arns.iter().collect(),
+            Some(only @ Value::String(_)) => vec![only],
+            _ => return Err(wrong()),
+        };
+        let mut trusts = Vec::new();
+        for arn in arns {
+            let provider = arn.as_str().and_then(provider_of_arn).ok_or_else(wrong)?;
+            let condition = with_claims_renamed(condition, provider, CLAIM)?.to_string();
+            trusts.push(ProviderTrust { provider: provider.to_owned(), condition });
+        }
+        Ok(trusts)
+    }
+}
+
+/// A condition, in which keys `FROM:CLAIM` are called `TO:CLAIM`.
+///
+/// # Errors
+/// It is none, or two of its keys would have one name.
+fn with_claims_renamed(condition: &Value, from: &str, to: &str) -> Result<Value, String> {
+    let operators = condition.as_object().ok_or("`Condition` is an object of operators")?;
+    let mut renamed = Map::new();
+    for (operator, keys) in operators {
+        let keys = keys.as_object().ok_or_else(|| format!("`{operator}` is an object of keys"))?;
+        let mut kept = Map::new();
+        for (key, values) in keys {
+            let claim = key
+                .get(..from.len())
+                .filter(|start| start.eq_ignore_ascii_case(from))
+                .and_then(|_| key[from.len()..].strip_prefix(':'));
+            let key = claim.map_or_else(|| key.clone(), |claim| format!("{to}:{claim}"));
+            if kept.contains_key(&key) {
+                return Err(format!("`{operator}` has `{key}` twice"));
+            }
+            kept.insert(key, values.clone());
+        }
+        renamed.insert(operator.clone(), Value::Object(kept));
+    }
+    Ok(Value::Object(renamed))
 }
 
 /// The names of users and roles in a `Principal`.
@@ -165,12 +240,13 @@ pub(super) fn trust_document(role: &RoleEntry) -> String {
         statements.push(statement);
     }
     for trust in &role.web_identities {
-        let provider = trust.issuer.strip_prefix("https://").unwrap_or(&trust.issuer);
+        let provider = provider_name(&trust.issuer);
         let condition: Value = serde_json::from_str(&trust.condition).unwrap_or(Value::Null);
+        let condition = with_claims_renamed(&condition, CLAIM, provider).unwrap_or(condition);
         statements.push(json!({
             "Effect": "Allow",
-            "Principal": { "Federated": format!("arn:aws:iam::{ACCOUNT}:oidc-provider/{provider}") },
-            "Action": "sts:AssumeRoleWithWebIdentity",
+            "Principal": { FEDERATED: provider_arn(provider) },
+            "Action": ASSUME_BY_TOKEN,
             "Condition": condition,
         }));
     }
@@ -180,6 +256,7 @@ pub(super) fn trust_document(role: &RoleEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::policies::TokenTrustEntry;
 
     fn document(principal: &str, rest: &str) -> String {
         format!(
@@ -205,6 +282,84 @@ mod tests {
                 (names.iter().map(|name| (*name).to_owned()).collect(), external_id)
             );
         }
+    }
+
+    const PROVIDER: &str = "localhost:8080/realms/a";
+
+    fn of_tokens(rest: &str) -> String {
+        let principal = format!(r#"{{"Federated": "{}"}}"#, provider_arn(PROVIDER));
+        document(&principal, rest).replace(ASSUME_ROLE, ASSUME_BY_TOKEN)
+    }
+
+    #[test]
+    fn policies_name_providers_whose_tokens_assume_a_role() {
+        let condition = format!(
+            r#", "Condition": {{"StringEquals": {{"{PROVIDER}:sub": "a"}}, "IpAddress": {{"aws:SourceIp": "10.0.0.0/8"}}}}"#
+        );
+        let in_file = r#"{"StringEquals":{"jwt:sub":"a"},"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}"#;
+        let same = |one: &str, other: &str| {
+            let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(value(one), value(other));
+        };
+        let text = of_tokens(&condition);
+        let trust = trust_of(&text).unwrap();
+        let [ProviderTrust { provider, condition: stored }] = &trust.providers[..] else {
+            panic!("{trust:?}")
+        };
+        assert_eq!((&**provider, trust.assumed_by.len(), &trust.external_id), (PROVIDER, 0, &None));
+        same(stored, in_file);
+        // And back, as it was put.
+        let entry = TokenTrustEntry { issuer: format!("http://{PROVIDER}"), condition: stored.clone() };
+        let role = RoleEntry { web_identities: vec![entry], ..RoleEntry::default() };
+        same(&trust_document(&role), &text);
+        let list = text.replace("\"Federated\": \"", "\"Federated\": [\"arn:aws:iam:::oidc-provider/b\", \"");
+        let list = list.replace("a\"}, \"Action\"", "a\"]}, \"Action\"");
+        let trust = trust_of(&list).unwrap();
+        assert_eq!(trust.providers.iter().map(|trust| &*trust.provider).collect::<Vec<_>>(), ["b", PROVIDER]);
+        assert!(
+            trust.providers[0].condition.contains(PROVIDER),
+            "of another provider: refused with the file"
+        );
+    }
+
+    #[test]
+    fn statements_about_tokens_say_what_the_file_can_keep() {
+        let sub = format!(r#", "Condition": {{"StringEquals": {{"{PROVIDER}:sub": "a"}}}}"#);
+        let twice = format!(
+            r#", "Condition": {{"StringEquals": {{"{PROVIDER}:sub": "a", "JWT:sub": "b", "jwt:sub": "b"}}}}"#
+        );
+        assert!(trust_of(&of_tokens(&sub)).is_ok());
+        for text in [
+            of_tokens(""),
+            of_tokens(&twice),
+            of_tokens(r#", "Condition": []"#),
+            of_tokens(r#", "Condition": {"StringEquals": "a"}"#),
+            of_tokens(&sub).replace(ASSUME_BY_TOKEN, ASSUME_ROLE),
+            of_tokens(&sub).replace("\"Federated\"", "\"AWS\": \"*\", \"Federated\""),
+            of_tokens(&sub).replace("000000000000", "123456789012"),
+            of_tokens(&sub).replace("oidc-provider", "saml-provider"),
+            of_tokens(&sub).replace("oidc-provider/localhost:8080/realms/a", "oidc-provider/"),
+            of_tokens(&sub).replace("Allow", "Deny"),
+        ] {
+            assert!(trust_of(&text).is_err(), "{text}");
+        }
+        // A condition of a statement about tokens is its own.
+        let both = format!(
+            r#"{{"Statement": [{}, {}]}}"#,
+            only_statement(&of_tokens(&sub)),
+            only_statement(&document(
+                r#"{"AWS": "arn:aws:iam::000000000000:user/ann"}"#,
+                r#", "Condition": {"StringEquals": {"sts:ExternalId": "7"}}"#
+            ))
+        );
+        let trust = trust_of(&both).unwrap();
+        assert_eq!((trust.providers.len(), trust.external_id.as_deref()), (1, Some("7")));
+        assert_eq!(trust.assumed_by, ["ann"]);
+    }
+
+    fn only_statement(text: &str) -> String {
+        let policy: Value = serde_json::from_str(text).unwrap();
+        policy["Statement"][0].to_string()
     }
 
     #[test]
