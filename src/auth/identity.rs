@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::auth::access::Sender;
+use crate::auth::access::{Grounds, Sender};
 use crate::auth::bucket_policy::Principal;
 use crate::auth::session::SenderSession;
 use crate::auth::session::arn::role_of_session;
@@ -202,12 +202,15 @@ impl Identity {
         resource: Resource<'_>,
         facts: &dyn AccessFacts,
     ) -> Result<Authorized, S3Error> {
-        if access::decide(self.sender(), action, resource, facts) {
-            let memo = ConditionMemo::default();
-            Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object(), memo })
-        } else {
-            Err(S3Error::new(ErrorCode::AccessDenied))
-        }
+        let grounds = access::grounds(self.sender(), action, resource, facts);
+        let grounds = grounds.ok_or_else(|| S3Error::new(ErrorCode::AccessDenied))?;
+        Ok(Authorized {
+            identity: self.clone(),
+            action,
+            by_object: facts.uses_object(),
+            by_acl: grounds == Grounds::Acl,
+            memo: ConditionMemo::default(),
+        })
     }
 }
 
@@ -217,6 +220,7 @@ pub struct Authorized {
     identity: Identity,
     action: Action,
     by_object: bool,
+    by_acl: bool,
     memo: ConditionMemo,
 }
 
@@ -244,6 +248,11 @@ impl Authorized {
     /// Whether the decision depended on the object, and so holds for that version of it alone.
     pub fn depends_on_object(&self) -> bool {
         self.by_object
+    }
+
+    /// Whether nothing but an ACL permits it.
+    pub fn needs_acl(&self) -> bool {
+        self.by_acl
     }
 
     /// Whether the same user may also do `action` on `resource`: for permissions that an operation

@@ -536,6 +536,9 @@ impl Service {
     ) -> Result<Response, S3Error> {
         self.context.read_facts_for_policy(identity, call)?;
         let proof = self.context.authorize(identity, call)?;
+        for logged in &mut entry.logged {
+            logged.permitted_by(&proof);
+        }
         self.run_operation(&proof, call, entry)
     }
 

@@ -392,3 +392,26 @@ fn the_objects_are_encrypted_and_locked_as_their_bucket_asks() {
     let object = server.get(&format!("/logs/{}", encoded_path(key)));
     assert_eq!((object.status, object.header("p-server-side-encryption")), (200, Some("AES256")));
 }
+
+#[test]
+fn a_line_says_whether_nothing_but_an_acl_permitted_the_request() {
+    let server = logged();
+    let ownership = b"<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>\
+        </OwnershipControls>";
+    assert_eq!(server.request("PUT", "/b?ownershipControls").body(ownership).send().status, 200);
+    let public = server.request("PUT", "/b/k").header("p-acl", "public-read").body(b"x").send();
+    assert_eq!(public.status, 200);
+    let read = || assert_eq!(server.request("GET", "/b/k").anonymous().send().status, 200);
+    read();
+    server.get("/b/k");
+    assert_eq!(server.request("GET", "/b").anonymous().send().status, 403);
+    let policy = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*",
+        "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}]}"#;
+    assert_eq!(server.request("PUT", "/b?policy").body(policy.as_bytes()).send().status, 204);
+    read();
+    server.service.deliver_bucket_logs(DueRecords::All);
+    let lines = lines(&server, "logs");
+    let of_reads = lines.iter().map(|line| fields(line)).filter(|fields| fields[6].starts_with("REST.GET"));
+    let told: Vec<_> = of_reads.map(|fields| format!("{} {}", fields[9], fields[25])).collect();
+    assert_eq!(told, ["200 Yes", "200 -", "403 -", "200 -"]);
+}

@@ -130,6 +130,15 @@ pub(super) fn may_administer(sender: Sender<'_>, action: Action, context: &Polic
     !own.deny && !own.lack && (own.allow || sender.user.may(action, Resource::Service, &|| false))
 }
 
+/// By what a sender may do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grounds {
+    /// By its rights, or by the policy of the bucket.
+    Rights,
+    /// By an ACL, and by nothing else.
+    Acl,
+}
+
 /// Whether `sender` may do `action` on `resource`.
 pub(super) fn decide(
     sender: Sender<'_>,
@@ -137,31 +146,46 @@ pub(super) fn decide(
     resource: Resource<'_>,
     facts: &dyn AccessFacts,
 ) -> bool {
+    grounds(sender, action, resource, facts).is_some()
+}
+
+/// By what `sender` may do `action` on `resource`; `None` where it may not.
+pub(super) fn grounds(
+    sender: Sender<'_>,
+    action: Action,
+    resource: Resource<'_>,
+    facts: &dyn AccessFacts,
+) -> Option<Grounds> {
     let user = sender.user;
     let policy = facts.policy().filter(|_| action.is_of_existing_bucket());
     let by_policy =
         policy.map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, &facts.context()));
     if by_policy == PolicyDecision::Deny && !keeps_policy(user, action, facts) {
-        return false;
+        return None;
     }
     if action == Action::CreateObject && denies_puts(policy, resource, facts) {
-        return false;
+        return None;
     }
     let own = sender.has_policies().then(|| sender.own_policies(action, resource, &facts.context()));
     if own.as_ref().is_some_and(|own| own.deny) {
-        return false;
+        return None;
     }
     if own.as_ref().is_some_and(|own| own.lack) {
-        let by_policy = policy.filter(|_| by_policy == PolicyDecision::Allow);
-        return by_policy.is_some_and(|policy| policy.allows_session(action, resource, &facts.context()));
+        let by_policy = policy.filter(|_| by_policy == PolicyDecision::Allow)?;
+        let allows = by_policy.allows_session(action, resource, &facts.context());
+        return allows.then_some(Grounds::Rights);
     }
-    own.is_some_and(|own| own.allow)
+    if own.is_some_and(|own| own.allow)
         || user.may(action, resource, &|| owns(user, facts))
         || policy
             .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
-        || is_allowed_by_acl(user, action, facts)
-        || deletes_own_object(user, action, facts)
-        || began_upload(user, action, facts)
+    {
+        return Some(Grounds::Rights);
+    }
+    if is_allowed_by_acl(user, action, facts) || deletes_own_object(user, action, facts) {
+        return Some(Grounds::Acl);
+    }
+    began_upload(user, action, facts).then_some(Grounds::Rights)
 }
 
 fn owns(user: &User, facts: &dyn AccessFacts) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::record::{LogLine, SignedBy};
 use super::resource::operation_name;
-use crate::auth::Identity;
+use crate::auth::{Authorized, Identity};
 use crate::base::Timestamp;
 use crate::ops::LoggedBucket;
 use crate::s3::operation::ResourceLevel;
@@ -48,6 +48,8 @@ pub(in crate::service) struct LoggedRequest {
     signed_by: Option<SignedBy>,
     /// The length of the object in the body.
     body_length: Option<u64>,
+    /// Whether nothing but an ACL permitted it.
+    acl_required: bool,
     /// The objects that a DeleteObjects names, with their outcomes.
     pub(in crate::service) named_objects: Vec<NamedObject>,
 }
@@ -91,6 +93,7 @@ impl LoggedRequest {
             host: request.headers.get_str("host").map(str::to_owned),
             signed_by: None,
             body_length: None,
+            acl_required: false,
             named_objects: Vec::new(),
         }
     }
@@ -118,6 +121,7 @@ impl LoggedRequest {
             host: self.host.clone(),
             signed_by: self.signed_by,
             body_length: None,
+            acl_required: false,
             named_objects: Vec::new(),
         }
     }
@@ -128,6 +132,11 @@ impl LoggedRequest {
             self.key = Some(call.key().to_owned());
         }
         self.requester = (!identity.is_anonymous()).then(|| identity.caller().arn);
+    }
+
+    /// Notes by what it was permitted. That is not known of the source of a copy.
+    pub(in crate::service) fn permitted_by(&mut self, proof: &Authorized) {
+        self.acl_required = proof.needs_acl() && !self.is_source;
     }
 
     /// The lines of the answered request.
@@ -156,6 +165,7 @@ impl LoggedRequest {
             version: version.as_deref(),
             signed_by: self.signed_by,
             host: self.host.as_deref(),
+            acl_required: self.acl_required,
         };
         line.write(text);
         for named in &self.named_objects {
@@ -167,6 +177,8 @@ impl LoggedRequest {
                 error: named.error.map(ErrorCode::as_str),
                 sent: None,
                 took: None,
+                // Each object is decided about by itself.
+                acl_required: false,
                 ..line
             };
             of_object.write(text);

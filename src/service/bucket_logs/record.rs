@@ -49,6 +49,8 @@ pub(in crate::service) struct LogLine<'l> {
     pub(in crate::service) version: Option<&'l str>,
     pub(in crate::service) signed_by: Option<SignedBy>,
     pub(in crate::service) host: Option<&'l str>,
+    /// Whether nothing but an ACL permitted it. (`aclRequired`)
+    pub(in crate::service) acl_required: bool,
 }
 
 impl LogLine<'_> {
@@ -80,8 +82,9 @@ impl LogLine<'_> {
         field(text, None);
         field(text, self.signed_by.map(|signed| signed.place));
         field(text, self.host);
-        // The version of TLS, the access point, and whether an ACL was needed.
-        text.push_str("- - -\n");
+        // The version of TLS, and the access point.
+        text.push_str("- - ");
+        text.push_str(if self.acl_required { "Yes\n" } else { "-\n" });
     }
 }
 
@@ -139,8 +142,12 @@ mod tests {
             version: Some("v1"),
             signed_by: Some(SignedBy { version: "SigV4", place: "AuthHeader" }),
             host: Some("photos.s3.example"),
+            acl_required: false,
         };
         let mut text = String::new();
+        LogLine { acl_required: true, ..line }.write(&mut text);
+        assert!(text.ends_with(" photos.s3.example - - Yes\n"), "{text}");
+        text.clear();
         line.write(&mut text);
         assert_eq!(
             text,
