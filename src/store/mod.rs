@@ -245,6 +245,11 @@ impl Store {
         health
     }
 
+    /// The changes that wait for the group that is being written. Those of the next group do.
+    pub fn queued_changes(&self) -> usize {
+        self.committer.queued()
+    }
+
     /// The bytes that data segments take up on the disk: with preallocated space, without holes.
     /// `None` where the disk does not say, and while further calls have to measure some of very
     /// many segments.

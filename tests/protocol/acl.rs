@@ -717,3 +717,59 @@ fn the_owner_of_an_object_is_checked_again_where_it_is_deleted() {
     assert_eq!(status(&server, "bob", "DELETE", "/b/k"), 403);
     assert_eq!(server.get("/b/k").status, 200);
 }
+
+/// The status of bob's deletion of `/b/k`, which is decided before `change` is made and committed
+/// after it: the group of the change is being written meanwhile.
+fn deleted_after(server: &Server, change: impl FnOnce() + Send) -> u16 {
+    let gate = server.fs.hold_syncs("");
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(change);
+        assert!(gate.wait_until_held(1));
+        let deleting = scope.spawn(|| status(server, "bob", "DELETE", "/b/k"));
+        while server.store.queued_changes() == 0 {
+            assert!(!deleting.is_finished(), "it was not permitted, or did not wait");
+            std::thread::yield_now();
+        }
+        drop(gate);
+        changing.join().unwrap();
+        deleting.join().unwrap()
+    })
+}
+
+#[test]
+fn a_deletion_is_of_the_object_that_it_was_permitted_for() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    let put_by_bob = || assert_eq!(status(&server, "bob", "PUT", "/b/k"), 200);
+    // Another user's object is spared, in whatever state the bucket is.
+    for versioning in [None, Some("Enabled"), Some("Suspended")] {
+        if let Some(status) = versioning {
+            server.set_versioning(status);
+        }
+        put_by_bob();
+        assert_eq!(
+            deleted_after(&server, || drop(server.put("/b/k", b"of the owner"))),
+            403,
+            "{versioning:?}"
+        );
+        assert_eq!(server.get("/b/k").text(), "of the owner");
+    }
+    // Rights are those of the moment of the decision: the requests overlap, so that either order
+    // is right. The next deletion is refused.
+    let deny = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*",
+        "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::b/*"}]}"#;
+    let set_policy = || {
+        let answer = server.request("PUT", "/b?policy").body(deny.as_bytes()).send();
+        assert_eq!(answer.status, 204, "{answer:?}");
+    };
+    put_by_bob();
+    assert_eq!(deleted_after(&server, set_policy), 204);
+    assert_eq!(server.get("/b/k").status, 404);
+    put_by_bob();
+    assert_eq!(status(&server, "bob", "DELETE", "/b/k"), 403);
+    assert_eq!(server.delete("/b?policy").status, 204);
+    let close = || set_acl(&server, "/b?acl", "p-acl", "private");
+    assert_eq!(deleted_after(&server, close), 204);
+    assert_eq!(server.get("/b/k").status, 404);
+    assert_eq!(status(&server, "bob", "PUT", "/b/k"), 403);
+}

@@ -131,7 +131,6 @@ impl Committer {
     }
 
     /// The number of queued commands.
-    #[cfg(test)]
     pub(in crate::store) fn queued(&self) -> usize {
         self.leader_lock.queued.load(Ordering::Acquire)
     }
