@@ -8,7 +8,7 @@ use crate::auth::{
     AccessFacts, AclPlace, Action, Authorized, BucketPolicy, ConditionMemo, ExistingTags, Identity,
     PolicyContext, Resource, StatedEncryption, StatedHeader,
 };
-use crate::s3::acl::{AclPermission, AclPermissions, AclUser, GroupGrants};
+use crate::s3::acl::{AclGroup, AclPermission, AclPermissions, AclUser, GroupGrants};
 use crate::s3::object_lock::legal_hold_name;
 use crate::s3::{
     Call, CopySourceHeader, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags,
@@ -302,17 +302,22 @@ impl<'a> StoredFacts<'a> {
     }
 }
 
+/// Whether anybody may put objects by the ACL of a bucket.
+fn lets_all_write(acl: GroupGrants) -> bool {
+    acl.includes(AclGroup::AllUsers, AclPermission::Write)
+}
+
 impl StoredFacts<'_> {
     /// Whom the ACL of the bucket lets put objects may also say who else has access to his own.
     /// Whom the users file lets put needs the permission for it there.
     fn own_new_object(&self, by_bucket: AclPermissions) -> AclPermissions {
-        use crate::s3::acl::AclGroup::{AllUsers, AuthenticatedUsers};
+        use crate::s3::acl::AclGroup::AuthenticatedUsers;
         let groups = match self.block().ignores_acls {
             true => GroupGrants::NONE,
             false => self.bucket_acl(),
         };
         let write = AclPermission::Write;
-        let by_group = groups.includes(AllUsers, write) || groups.includes(AuthenticatedUsers, write);
+        let by_group = lets_all_write(groups) || groups.includes(AuthenticatedUsers, write);
         match by_group || by_bucket.includes(write) {
             true => AclPermissions::ALL,
             false => AclPermissions::NONE,
@@ -374,6 +379,13 @@ impl AccessFacts for StoredFacts<'_> {
     /// Who may list the bucket may learn that there is no object, so its absence may be read like
     /// an object (S3 API reference, GetObject, "Permissions"). A denial of the policy still wins.
     fn object_acl(&self) -> GroupGrants {
+        if self.place.is_own {
+            // Of an anonymous sender, as `own_new_object` of a user.
+            return match lets_all_write(self.bucket_acl()) {
+                true => GroupGrants::NONE.with(AclGroup::AllUsers, AclPermission::WriteAcp),
+                false => GroupGrants::NONE,
+            };
+        }
         match self.object() {
             Some(version) => configurations::object_groups(version),
             None => self.bucket_acl().readable(),

@@ -291,7 +291,9 @@ pub(super) fn of_new_object(
     let acl = allowed(context, proof, call, bucket, &requested, owner)?.unwrap_or_default();
     if !acl.is_private() {
         let place = Place::target(call);
-        let place = if own.is_some() { place.own() } else { place };
+        // S3 has anonymous senders own what they put, so that they may say who reads it.
+        let is_own = own.is_some() || proof.identity().is_anonymous() && keeps_writer(context, bucket, share);
+        let place = if is_own { place.own() } else { place };
         access::check(context, proof, call, Action::PutObjectAcl, place)?;
     }
     let grants = acl.users.into_iter().map(grant_to_store).collect();
@@ -312,12 +314,17 @@ fn owner_of_new(
     share: OwnerShare,
 ) -> Option<ObjectOwner> {
     let user = proof.identity().in_acls().filter(|user| user.name != bucket.info.owner)?;
-    let keeps = match configurations::ownership(context, bucket) {
+    let keeps = keeps_writer(context, bucket, share);
+    keeps.then(|| ObjectOwner { name: user.name.to_owned(), since: call.received })
+}
+
+/// Whether objects of a bucket belong to who puts them with such a share of its owner.
+fn keeps_writer(context: &Context, bucket: &ConfiguredBucket, share: OwnerShare) -> bool {
+    match configurations::ownership(context, bucket) {
         ObjectOwnership::BucketOwnerEnforced => false,
         ObjectOwnership::BucketOwnerPreferred => share != OwnerShare::FullControl,
         ObjectOwnership::ObjectWriter => true,
-    };
-    keeps.then(|| ObjectOwner { name: user.name.to_owned(), since: call.received })
+    }
 }
 
 /// The configurations of a new bucket: the ownership and the ACL that the headers ask for. Each

@@ -287,6 +287,32 @@ fn who_begins_an_upload_may_see_its_parts_and_give_it_up() {
 }
 
 #[test]
+fn anonymous_senders_say_who_reads_what_they_put_where_anybody_may_write() {
+    let server = server_with_acls("ObjectWriter");
+    let put = |key: &str, acl: &str| {
+        let asked = server.request("PUT", &format!("/b/{key}")).anonymous();
+        asked.header("p-acl", acl).body(b"x").send().status
+    };
+    assert_eq!(put("k", "public-read"), 403);
+    set_acl(&server, "/b?acl", "p-acl", "authenticated-read");
+    assert_eq!(put("k", "public-read"), 403);
+    set_acl(&server, "/b?acl", "p-acl", "public-read-write");
+    assert_eq!([put("k", "public-read"), put("private", "private")], [200, 200]);
+    assert_eq!([anonymous(&server, "GET", "/b/k"), anonymous(&server, "GET", "/b/private")], [200, 403]);
+    // Of an object that is there nobody but its owner changes the ACL.
+    let change = server.request("PUT", "/b/private?acl").anonymous().header("p-acl", "public-read").send();
+    assert_eq!(change.status, 403);
+    let block = b"<PublicAccessBlockConfiguration><IgnorePublicAcls>true</IgnorePublicAcls>\
+        </PublicAccessBlockConfiguration>";
+    assert_eq!(server.request("PUT", "/b?publicAccessBlock").body(block).send().status, 200);
+    assert_eq!(put("k", "public-read"), 403);
+    assert_eq!(server.delete("/b?publicAccessBlock").status, 204);
+    // Where objects belong to the owner of the bucket, he says who reads them.
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerPreferred").status, 200);
+    assert_eq!([put("k", "public-read"), put("k", "bucket-owner-full-control")], [200, 200]);
+}
+
+#[test]
 fn an_acl_takes_a_permission_of_its_own() {
     let server = server_with_acls("ObjectWriter");
     let put =
