@@ -10,9 +10,10 @@ use super::configurations::{grant_to_store, object_acl, recorded_owner, to_store
 use super::{Context, body, configurations, lookup, version_id};
 use crate::auth::{Action, Authorized, Identity};
 use crate::base::Timestamp;
+use crate::base::limits::ACL_GRANTS_MAX;
 use crate::s3::acl::{
     Acl, AclPermission, AclPermissions, GRANTS_ROOT, LOG_DELIVERY, NamedGrant, OwnerShare, POLICY_ROOT,
-    RequestedAcl,
+    RequestedAcl, is_mark_of_listed_owner,
 };
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, Operation, Response, S3Error, XmlConfiguration as _};
@@ -59,7 +60,9 @@ fn policy(
     }
     acl.users.retain(|grant| {
         let user = identity.known_in_acls(&grant.grantee);
-        grant.grantee == LOG_DELIVERY || user.is_some_and(|user| user.is_meant(&grant.grantee, grant.since))
+        grant.grantee == LOG_DELIVERY
+            || is_mark_of_listed_owner(&grant.grantee)
+            || user.is_some_and(|user| user.is_meant(&grant.grantee, grant.since))
     });
     let mut document = context.document(POLICY_ROOT);
     acl.render_policy(&mut document, owner);
@@ -199,7 +202,8 @@ fn parse(request: &[u8], owner: &str) -> Result<RequestedAcl, S3Error> {
 }
 
 /// The ACL to set; `None` where ACLs are off and the request changes nothing (S3 user guide,
-/// "Controlling ownership of objects and disabling ACLs"). `owner` has full control without it.
+/// "Controlling ownership of objects and disabling ACLs"). `owner` has full control unless it is a
+/// list that says otherwise.
 ///
 /// Where ACLs are off, S3 takes `private` with a new object from the account of the bucket, and SDKs
 /// send it unasked. It refuses to set it later, whoever asks.
@@ -244,24 +248,40 @@ fn allowed(
     Ok(Some(acl))
 }
 
-/// The grants that a request asks for, but for those to the owner, from now on.
+/// The grants that a request asks for, from now on. Full control of the owner is not among them.
 ///
 /// # Errors
-/// `InvalidArgument` for a user whom the users file does not have.
+/// `InvalidArgument` for a user whom the users file does not have; `MalformedACLError` for more
+/// grants than a list may have.
 fn granted(
     identity: &Identity,
     now: Timestamp,
     requested: &RequestedAcl,
     owner: &str,
 ) -> Result<Acl, S3Error> {
+    let of_owner = requested.listed_of_owner(owner);
     let mut users = Vec::new();
-    for grant in requested.users.iter().filter(|grant| grant.grantee != owner) {
-        if grant.grantee != LOG_DELIVERY && identity.known_in_acls(&grant.grantee).is_none() {
+    if of_owner.is_some() {
+        users.push(Acl::mark_of_listed_owner(now));
+    }
+    let of_others = requested.users.iter().filter(|grant| grant.grantee != owner);
+    for grant in of_owner.into_iter().flatten().chain(of_others) {
+        if grant.grantee != owner
+            && grant.grantee != LOG_DELIVERY
+            && identity.known_in_acls(&grant.grantee).is_none()
+        {
             let message = "There is no user of this id. The id of a user is its name.";
             return Err(S3Error::invalid_argument("CanonicalUser/ID", &grant.grantee, message));
         }
         let grantee = grant.grantee.clone();
         users.push(NamedGrant { grantee, since: now, permissions: grant.permissions });
+    }
+    // The mark takes a place of its own.
+    if users.len() > ACL_GRANTS_MAX {
+        return Err(S3Error::new(ErrorCode::MalformedACLError).message(format!(
+            "A list that does not give the owner FULL_CONTROL has at most {} grants.",
+            ACL_GRANTS_MAX - 1
+        )));
     }
     Ok(Acl { groups: requested.groups, users })
 }

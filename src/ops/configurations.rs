@@ -4,7 +4,9 @@
 
 use super::{Context, stored_document};
 use crate::auth::BucketPolicy;
-use crate::s3::acl::{Acl, AclPermissions, AclUser, GroupGrants, NamedGrant};
+use crate::s3::acl::{
+    Acl, AclPermission, AclPermissions, AclUser, GroupGrants, NamedGrant, is_mark_of_listed_owner,
+};
 use crate::s3::{ObjectOwnership, PublicAccessBlock};
 use crate::store::{
     AclGrants, BucketConfigurationKind, ConfiguredBucket, NamedUsers, ObjectOwner, UserGrant, VersionRecord,
@@ -62,14 +64,20 @@ pub(super) fn object_groups(version: &VersionRecord) -> GroupGrants {
     from_store(version.controls.acl)
 }
 
-/// What the ACL of an object grants a user by his name, in effect or not: everything to its owner.
+/// What the ACL of an object grants a user by his name, in effect or not: everything to its owner,
+/// unless it lists what he has. He may read and change the list in any case, as he could not mend
+/// it otherwise.
 pub(super) fn named_in_object(version: &VersionRecord, user: AclUser<'_>) -> AclPermissions {
     let Some(users) = &version.controls.users else { return AclPermissions::NONE };
+    let mut kept = AclPermissions::NONE;
     if is_owner(users.owner.as_ref(), user) {
-        return AclPermissions::ALL;
+        if !users.grants.iter().any(|grant| is_mark_of_listed_owner(&grant.name)) {
+            return AclPermissions::ALL;
+        }
+        kept = AclPermissions::of(&[AclPermission::ReadAcp, AclPermission::WriteAcp]);
     }
     let meant = users.grants.iter().filter(|grant| user.is_meant(&grant.name, grant.since));
-    meant.fold(AclPermissions::NONE, |all, grant| all.with(AclPermissions::from_bits(grant.permissions)))
+    meant.fold(kept, |all, grant| all.with(AclPermissions::from_bits(grant.permissions)))
 }
 
 /// Whether a user is the owner that a record names.

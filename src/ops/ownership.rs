@@ -35,7 +35,7 @@ impl StoredDocument for ObjectOwnership {
         _: &Call<'_>,
         bucket: &ConfiguredBucket,
     ) -> Result<(), S3Error> {
-        if !self.has_acls() && !configurations::bucket_acl(bucket).is_private() {
+        if !self.has_acls() && !configurations::bucket_acl(bucket).is_private_of(&bucket.info.owner) {
             return Err(S3Error::new(ErrorCode::InvalidBucketAclWithObjectOwnership));
         }
         Ok(())

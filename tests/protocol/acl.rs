@@ -50,6 +50,11 @@ fn granted_beside(owner: &str, of: &[(&str, &str)]) -> Vec<(String, String)> {
     all.map(|(grantee, permission)| ((*grantee).to_owned(), (*permission).to_owned())).collect()
 }
 
+/// The grants of a list that says what the owner has.
+fn listed(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(grantee, permission)| ((*grantee).to_owned(), (*permission).to_owned())).collect()
+}
+
 fn anonymous(server: &Server, method: &str, target: &str) -> u16 {
     server.request(method, target).anonymous().send().status
 }
@@ -171,12 +176,13 @@ fn headers_and_documents_grant_alike() {
     for target in ["/b?acl", "/b/k?acl"] {
         let put = server.request("PUT", target).header("p-grant-read", &header);
         assert_eq!(put.header("p-grant-full-control", format!("uri={SIGNED_USERS}")).send().status, 200);
-        let expected = granted(&[
+        let expected = listed(&[
             (ALL_USERS, "READ"),
             (SIGNED_USERS, "READ"),
             (SIGNED_USERS, "WRITE"),
             (SIGNED_USERS, "READ_ACP"),
             (SIGNED_USERS, "WRITE_ACP"),
+            ("owner", "READ"),
         ]);
         assert_eq!(grants(&server, target), expected);
         let document = server.get(target).body;
@@ -466,19 +472,25 @@ fn a_missing_key_is_404_for_those_whom_the_acl_lets_list() {
 }
 
 #[test]
-fn the_owner_keeps_all_permissions_whatever_an_acl_grants_him() {
+fn a_list_of_grants_says_what_the_owner_has_by_the_acl() {
     let server = server_with_acls("ObjectWriter");
     server.put("/b/k", b"x");
     let grantee = format!(
         "<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"Group\"><URI>{ALL_USERS}</URI></Grantee>"
     );
     let to_all = format!("<Grant>{grantee}<Permission>READ</Permission></Grant>");
-    let to_owner = "<Grant><Grantee><ID>owner</ID></Grantee><Permission>READ_ACP</Permission></Grant>";
+    let to_owner = |permission: &str| {
+        format!("<Grant><Grantee><ID>owner</ID></Grantee><Permission>{permission}</Permission></Grant>")
+    };
+    let read_acp = to_owner("READ_ACP");
+    let full = to_owner("FULL_CONTROL");
     for (grants_of, shown) in [
-        (to_all.clone(), granted(&[(ALL_USERS, "READ")])),
-        (format!("{to_owner}{to_all}"), granted(&[(ALL_USERS, "READ")])),
-        (to_owner.to_owned(), granted(&[])),
-        (String::new(), granted(&[])),
+        (to_all.clone(), listed(&[(ALL_USERS, "READ")])),
+        (format!("{read_acp}{to_all}"), listed(&[(ALL_USERS, "READ"), ("owner", "READ_ACP")])),
+        (read_acp.clone(), listed(&[("owner", "READ_ACP")])),
+        (String::new(), vec![]),
+        (format!("{full}{read_acp}"), granted(&[])),
+        (full, granted(&[])),
     ] {
         let document = format!(
             "<AccessControlPolicy><Owner><ID>owner</ID></Owner><AccessControlList>{grants_of}</AccessControlList></AccessControlPolicy>"
@@ -487,9 +499,46 @@ fn the_owner_keeps_all_permissions_whatever_an_acl_grants_him() {
             let put = server.request("PUT", target).body(document.as_bytes()).send();
             assert_eq!(put.status, 200, "{target} {document}: {put:?}");
             assert_eq!(grants(&server, target), shown, "{target} {document}");
+            // What is read can be put back.
+            let read = server.get(target).body;
+            assert_eq!(server.request("PUT", target).body(&read).send().status, 200);
+            assert_eq!(grants(&server, target), shown, "{target} {document}");
         }
+        // The users file stands above ACLs.
         assert_eq!(server.get("/b/k").status, 200);
     }
+}
+
+#[test]
+fn the_owner_of_an_object_may_always_mend_its_acl() {
+    let server = server_of_users();
+    set_acl(&server, "/b?acl", "p-grant-write", "id=bob");
+    assert_eq!(status(&server, "bob", "PUT", "/b/k"), 200);
+    let set_by_bob = |name: &str, value: &str| {
+        let put = server.request("PUT", "/b/k?acl").by("bob").header(name, value).send();
+        assert_eq!(put.status, 200, "{name}: {value}: {put:?}");
+    };
+    set_by_bob("p-grant-read", "id=eve");
+    assert_eq!(grants(&server, "/b/k?acl"), listed(&[("eve", "READ")]));
+    let of = |user: &str| [status(&server, user, "GET", "/b/k"), status(&server, user, "GET", "/b/k?acl")];
+    assert_eq!([of("bob"), of("eve")], [[403, 200], [200, 403]]);
+    set_by_bob("p-grant-read", "id=bob");
+    assert_eq!([of("bob"), of("eve")], [[200, 200], [403, 403]]);
+    set_by_bob("p-acl", "private");
+    assert_eq!((grants(&server, "/b/k?acl"), of("bob")), (granted_beside("bob", &[]), [200, 200]));
+    let users: Vec<_> = (0..100).map(|nth| (format!("user-{nth}"), &[][..], &["*"][..])).collect();
+    let users: Vec<_> = users.iter().map(|(name, actions, on)| (name.as_str(), *actions, *on)).collect();
+    let crowded = Server::with_grants(&users);
+    assert_eq!(set_ownership(&crowded, "b", "ObjectWriter").status, 200);
+    crowded.put("/b/k", b"x");
+    let ids: Vec<_> = (0..100).map(|nth| format!("id=user-{nth}")).collect();
+    let all = crowded.request("PUT", "/b/k?acl").header("p-grant-read", ids.join(",")).send();
+    all.is_error(400, "MalformedACLError");
+    set_acl(&crowded, "/b/k?acl", "p-grant-read", &ids[1..].join(","));
+    assert_eq!(grants(&crowded, "/b/k?acl").len(), 99);
+    // Nobody gets the mark of such a list by its name.
+    let mark = server.request("PUT", "/b/k?acl").header("p-grant-read", "id=urn:siltstone:acl:lists-owner");
+    mark.send().is_error(400, "InvalidArgument");
 }
 
 fn status(server: &Server, user: &str, method: &str, target: &str) -> u16 {
@@ -557,7 +606,7 @@ fn grants_of_users_come_back_and_can_be_put_again() {
             put.header("p-grant-full-control", "id=bob").header("p-grant-write-acp", "id=eve").send().status,
             200
         );
-        let expected = granted(&[
+        let expected = listed(&[
             (ALL_USERS, "READ"),
             ("bob", "READ"),
             ("eve", "READ"),
@@ -576,7 +625,7 @@ fn grants_of_users_come_back_and_can_be_put_again() {
         });
         assert_eq!(put.send().status, 200);
         let each = [("bob", "READ"), ("bob", "WRITE"), ("bob", "READ_ACP"), ("bob", "WRITE_ACP")];
-        assert_eq!(grants(&server, target), granted(&each), "and not FULL_CONTROL, which nobody granted");
+        assert_eq!(grants(&server, target), listed(&each), "and not FULL_CONTROL, which nobody granted");
     }
     let many: Vec<_> = (0..101).map(|nth| format!("id=user-{nth}")).collect();
     let put = server.request("PUT", "/b/k?acl").header("p-grant-read", many.join(",")).send();
@@ -653,7 +702,7 @@ fn the_owner_of_copies_and_uploads_is_who_makes_them() {
     set_acl(&server, "/b/source?acl", "p-grant-read", "id=bob");
     let copy = server.request("PUT", "/b/copy").by("bob").header("p-copy-source", "/b/source");
     assert_eq!(copy.header("p-grant-read", "id=eve").send().status, 200);
-    assert_eq!(grants(&server, "/b/copy?acl"), granted_beside("bob", &[("eve", "READ")]));
+    assert_eq!(grants(&server, "/b/copy?acl"), listed(&[("eve", "READ")]));
     let created = server.request("POST", "/b/up?uploads").by("bob").header("p-grant-read", "id=eve").send();
     let id = created.one("UploadId").unwrap();
     let target = format!("/b/up?partNumber=1&uploadId={id}");
@@ -662,12 +711,12 @@ fn the_owner_of_copies_and_uploads_is_who_makes_them() {
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
         part.header("ETag").unwrap()
     );
-    let listed = server.request("GET", &format!("/b/up?uploadId={id}")).by("bob").send();
-    assert_eq!(listed.all("ID"), ["bob", "bob"], "initiator and owner");
+    let parts = server.request("GET", &format!("/b/up?uploadId={id}")).by("bob").send();
+    assert_eq!(parts.all("ID"), ["bob", "bob"], "initiator and owner");
     let completed =
         server.request("POST", &format!("/b/up?uploadId={id}")).by("bob").body(body.as_bytes()).send();
     assert_eq!(completed.status, 200);
-    assert_eq!(grants(&server, "/b/up?acl"), granted_beside("bob", &[("eve", "READ")]));
+    assert_eq!(grants(&server, "/b/up?acl"), listed(&[("eve", "READ")]));
     assert_eq!(status(&server, "eve", "GET", "/b/up"), 200);
 }
 

@@ -3,7 +3,7 @@
 use super::request::no_such_address;
 use super::{
     Acl, AclGroup, AclPermission, AclPermissions, FULL_CONTROL, GroupGrants, LOG_DELIVERY, NamedGrant,
-    RequestedAcl, RequestedGrant,
+    RequestedAcl, RequestedGrant, is_mark_of_listed_owner,
 };
 use crate::base::Timestamp;
 use crate::s3::S3Error;
@@ -35,14 +35,16 @@ impl Acl {
         }
     }
 
-    /// Writes an ACL below its root element: the owner, who has full control, and the grants. Those
-    /// of groups come first.
+    /// Writes an ACL below its root element: the owner, and the grants. Those of groups come first,
+    /// then the full control of the owner, unless it is a list that says what he has.
     pub fn render_policy(&self, document: &mut Writer, owner: &str) {
         document.element("Owner", |element| render_user(element, owner));
         document.element(GRANTS_ROOT, |list| {
             self.groups.render(list);
-            grant(list, "CanonicalUser", |grantee| render_user(grantee, owner), FULL_CONTROL);
-            for granted in &self.users {
+            if !self.lists_owner() {
+                grant(list, "CanonicalUser", |grantee| render_user(grantee, owner), FULL_CONTROL);
+            }
+            for granted in self.users.iter().filter(|granted| !is_mark_of_listed_owner(&granted.grantee)) {
                 for permission in names(granted.permissions) {
                     list.element("Grant", |grant| {
                         render_grantee(grant, &granted.grantee);
@@ -123,7 +125,7 @@ impl RequestedAcl {
     /// `MalformedXML`; `MalformedACLError` for more grants than a list may have;
     /// `UnresolvableGrantByEmailAddress`.
     pub fn parse(list: Element<'_>) -> Result<Self, S3Error> {
-        let mut acl = Self::default();
+        let mut acl = Self::of_list();
         for grant in list.children() {
             acl.add_grant(grant)?;
         }

@@ -1,6 +1,6 @@
 //! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of
 //! the two predefined groups and of users by their names, which are their canonical ids. The owner
-//! always has all of them.
+//! has all of them, unless a list of grants was put that gives him less.
 //!
 //! - `request`: the ACL that the headers of a request ask for.
 //! - `document`: ACLs in XML.
@@ -16,6 +16,10 @@ pub use request::{OwnerShare, RequestedAcl, RequestedGrant};
 /// The group of S3's service that delivers logs. It has no members here, so its grants are kept for
 /// those who read the list, and let nobody in. No user has a name like it.
 pub const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
+
+/// Stands in a list of grants that says what the owner has: without it he has all permissions. It
+/// is never shown, and no user has a name like it.
+const LISTS_OWNER: &str = "urn:siltstone:acl:lists-owner";
 
 /// The name of all permissions in a document.
 const FULL_CONTROL: &str = "FULL_CONTROL";
@@ -136,6 +140,11 @@ impl AclUser<'_> {
     }
 }
 
+/// Whether a grant is the mark of a list that says what the owner has.
+pub fn is_mark_of_listed_owner(grantee: &str) -> bool {
+    grantee == LISTS_OWNER
+}
+
 /// A grant to a user by his name, or to the group of log delivery by its URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedGrant {
@@ -160,9 +169,25 @@ impl Acl {
     /// The canned ACL `private`.
     pub const PRIVATE: Self = Self { groups: GroupGrants::NONE, users: Vec::new() };
 
-    /// Whether nobody but the owner has a permission.
+    /// Whether nobody but the owner has a permission, and he has all of them.
     pub fn is_private(&self) -> bool {
         self.groups == GroupGrants::NONE && self.users.is_empty()
+    }
+
+    /// Whether it gives nothing to anybody but this owner.
+    pub fn is_private_of(&self, owner: &str) -> bool {
+        let mut grantees = self.users.iter().map(|grant| grant.grantee.as_str());
+        self.groups == GroupGrants::NONE && grantees.all(|name| name == owner || name == LISTS_OWNER)
+    }
+
+    /// The mark of a list that says what the owner has.
+    pub fn mark_of_listed_owner(since: Timestamp) -> NamedGrant {
+        NamedGrant { grantee: LISTS_OWNER.to_owned(), since, permissions: AclPermissions::ALL }
+    }
+
+    /// Whether it is a list that says what the owner has.
+    fn lists_owner(&self) -> bool {
+        self.users.iter().any(|grant| is_mark_of_listed_owner(&grant.grantee))
     }
 
     /// What it grants a user by his name.

@@ -54,6 +54,9 @@ pub struct RequestedAcl {
     pub users: Vec<RequestedGrant>,
     /// What a canned ACL grants the owner of the bucket.
     pub share: OwnerShare,
+    /// Whether it is a list of grants, which says what the owner has. Canned ACLs leave him all
+    /// permissions.
+    pub lists_owner: bool,
     /// Whether it grants something to a service of AWS that is not here.
     grants_to_service: bool,
 }
@@ -77,7 +80,7 @@ impl RequestedAcl {
                 .message("Specifying both Canned ACLs and Header Grants is not allowed")),
             (Some(name), None) => Self::canned(name, vendor).map(Some),
             (None, Some(_)) => {
-                let mut acl = Self::default();
+                let mut acl = Self::of_list();
                 for (name, value, permissions) in grants {
                     acl.add_header(name, value, permissions, vendor)?;
                 }
@@ -104,6 +107,18 @@ impl RequestedAcl {
     pub fn is_full_control_of(&self, bucket_owner: &str) -> bool {
         let names_owner = self.share == OwnerShare::FullControl || !self.users.is_empty();
         names_owner && self.is_without_effect(bucket_owner)
+    }
+
+    /// An empty list of grants.
+    pub(super) fn of_list() -> Self {
+        Self { lists_owner: true, ..Self::default() }
+    }
+
+    /// What it says that the owner has; `None` for all permissions.
+    pub fn listed_of_owner(&self, owner: &str) -> Option<Vec<&RequestedGrant>> {
+        let listed: Vec<_> = self.users.iter().filter(|grant| grant.grantee == owner).collect();
+        let has_all = listed.iter().any(|grant| grant.permissions == AclPermissions::ALL);
+        (self.lists_owner && !has_all).then_some(listed)
     }
 
     /// Whether it grants nothing to anybody but this owner.
@@ -280,6 +295,7 @@ mod tests {
                 (AclGroup::AllUsers, WriteAcp),
             ]),
             users: vec![user("ann", &[Read]), user("bob", &[Read, Write])],
+            lists_owner: true,
             ..RequestedAcl::default()
         };
         assert_eq!(both, Ok(Some(expected)));
