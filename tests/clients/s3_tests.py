@@ -8,6 +8,7 @@ otherwise, extension of Ceph, not built. The suite is not in this repository: S3
 
 import base64
 import collections
+import json
 import os
 import re
 import subprocess
@@ -86,6 +87,19 @@ def keys_file():
     return "\n".join([table(7), *(table(number) + f'name = "testkey-{number}"\n' for number in (1, 2))])
 
 
+def web_identity():
+    """What the suite reads of a provider of identities. None has signed the token: the suite makes providers without client ids, for
+    which no token is good."""
+
+    def part(value):
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    claims = {"iss": "http://localhost:8080/auth/realms/suite", "sub": "suite", "aud": "account", "azp": "suite", "exp": 4_000_000_000}
+    token = ".".join([part({"alg": "RS256", "kid": "1"}), part(claims), "AAAA"])
+    names = f"aud = account\nsub = suite\nazp = suite\nKC_REALM = suite\nthumbprint = {'0' * 40}\n"
+    return f"[webidentity]\n{names}token = {token}\nuser_token = {token}\n"
+
+
 def account(section, name):
     names = f"display_name = {name}\nuser_id = {name}\nemail = {name}@example.com\n"
     return f"[{section}]\n{names}access_key = {name}-key\nsecret_key = {name}/the/secret/key\n"
@@ -99,6 +113,7 @@ def configuration(port):
     sections.append(account("s3 main", "main") + "api_name = us-east-1\nlc_debug_interval = 1\nrgw_restore_debug_interval = 1\nrgw_restore_processor_period = 1\n")
     sections += [account("s3 alt", "alt"), account("s3 tenant", "tenant") + "tenant = testx\n"]
     sections += [account("iam", "iam"), account("iam root", "root"), account("iam alt root", "other-root")]
+    sections.append(web_identity())
     return "\n".join(sections)
 
 
