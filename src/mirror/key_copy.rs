@@ -351,7 +351,7 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Whether both may be the same version, as far as listings show.
-    pub(super) fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+    fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
         if wanted.delete_marker || there.delete_marker {
             return Ok(wanted.delete_marker && there.delete_marker);
         }
@@ -365,15 +365,19 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Whether the attributes are the same, beside the tags.
-    pub(super) fn has_attributes(
+    fn has_attributes(&mut self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+        match wanted.delete_marker {
+            true => Ok(true),
+            false => self.has_attributes_of(&self.find(wanted)?, there),
+        }
+    }
+
+    /// As [`KeyCopy::has_attributes`], of an object that was looked up.
+    pub(super) fn has_attributes_of(
         &mut self,
-        wanted: &VersionSummary,
+        found: &FoundVersion,
         there: &PeerVersion,
     ) -> Result<bool, PeerError> {
-        if wanted.delete_marker {
-            return Ok(true);
-        }
-        let found = self.find(wanted)?;
         let attributes = self.target.attributes(self.place, there.id.as_deref())?;
         let attributes = attributes.ok_or_else(gone)?;
         Ok(attributes.kept == headers_of(&found.version))
@@ -400,7 +404,11 @@ impl<'c> KeyCopy<'c> {
 
     /// The entity tag of a copy. Where the record does not state it, the bytes are read; `None` if
     /// the record states it and the caller has compared that one.
-    fn entity_tag(&self, found: &FoundVersion, also_known: bool) -> Result<Option<String>, PeerError> {
+    pub(super) fn entity_tag(
+        &self,
+        found: &FoundVersion,
+        also_known: bool,
+    ) -> Result<Option<String>, PeerError> {
         let shape = shape_of(&found.version);
         match known_entity_tag(&found.version, &shape) {
             Some(known) => Ok(also_known.then_some(known)),

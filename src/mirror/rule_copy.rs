@@ -8,55 +8,65 @@ use super::source::tags_of;
 use crate::store::{FollowedKey, FoundVersion, VersionId, VersionSummary};
 use crate::transfer::{NewestVersions, PeerError, PeerVersion, bare};
 
+/// Why a key was not copied.
+#[derive(Debug)]
+pub(super) struct NotCopied {
+    pub(super) error: PeerError,
+    /// The first version that the target may lack; of id 0 where that can be any.
+    pub(super) first: VersionId,
+}
+
+impl From<PeerError> for NotCopied {
+    fn from(error: PeerError) -> Self {
+        Self { error, first: VersionId(0) }
+    }
+}
+
+/// The newest versions of the target, among which those of the store are found in order.
+struct PeerVersions {
+    versions: Vec<PeerVersion>,
+    /// The place after the last one that was found.
+    next: usize,
+    /// Whether one was not found. From it on all are sent: the newest one here becomes the newest
+    /// one there.
+    lacks: bool,
+}
+
 impl KeyCopy<'_> {
     /// Sends the versions that the rules select.
     ///
     /// # Errors
-    /// As [`KeyCopy::run`]; [`PeerError::Lasting`] for a target that keeps no versions.
+    /// As [`KeyCopy::run`], with the version at which it ended; [`PeerError::Lasting`] for a target
+    /// that keeps no versions.
     pub(super) fn run_by_rules(
         mut self,
         work: &DueWork,
         rules: &MirrorRules,
-    ) -> Result<KeyCopied, PeerError> {
+    ) -> Result<KeyCopied, NotCopied> {
         let oldest = work.oldest.unwrap_or(VersionId(0));
         let Some(followed) = self.followed_since(oldest) else { return Ok(self.done) };
-        // 1. The versions that the target has to have. Earlier ones were sent, or were not selected
-        //    then: they only help to tell versions of the same bytes apart.
-        let mut wanted = Vec::new();
-        for version in followed.versions {
-            if version.id < oldest || rules.send(&self.due.key, &self.find(&version)?.version) {
-                wanted.push(version);
+        // Earlier versions were sent, or were not selected then: they only help to tell versions of
+        // the same bytes apart.
+        let (before, since): (Vec<_>, Vec<_>) =
+            followed.versions.into_iter().partition(|version| version.id < oldest);
+        let mut there = None;
+        for version in &since {
+            let ended = |error| NotCopied { error, first: version.id };
+            // Looked up once: the rules read its tags, the comparison its attributes, the target
+            // its bytes.
+            let found = self.find(version).map_err(ended)?;
+            if !rules.send(&self.due.key, &found.version) {
+                continue;
             }
+            let there = match &mut there {
+                Some(there) => there,
+                // The target is asked where there is something to send.
+                None => there.insert(self.versions_there(work, &before).map_err(ended)?),
+            };
+            self.send(version, &found, there).map_err(ended)?;
+            self.done.is_there = !version.delete_marker;
         }
-        if wanted.last().is_none_or(|newest| newest.id < oldest) {
-            return Ok(self.done);
-        }
-        self.state_origin(work);
-        if !self.target.keeps_versions(&self.place.bucket, false)?
-            && !self.target.keeps_versions(&self.place.bucket, true)?
-        {
-            let why = "the bucket there keeps no versions, which rules of replication need";
-            return Err(PeerError::Lasting(why.to_owned()));
-        }
-        // 2. From the first one on that the target lacks all are sent: the newest one here becomes
-        //    the newest one there.
-        let newest = self.target.newest_versions(self.place, NEWEST_COMPARED);
-        let NewestVersions { versions: there, .. } = match newest {
-            Err(PeerError::Absent) => NewestVersions { versions: Vec::new(), has_older: false },
-            newest => newest?,
-        };
-        let missing = self.first_missing(&wanted, &there, oldest)?;
-        for version in &wanted[missing..] {
-            match version.delete_marker {
-                true => self.target.delete(self.place, None)?,
-                false => {
-                    let found = self.find(version)?;
-                    self.append(&found)?;
-                }
-            }
-        }
-        let is_there = wanted.last().is_some_and(|newest| !newest.delete_marker);
-        Ok(KeyCopied { is_there, ..self.done })
+        Ok(self.done)
     }
 
     /// The newest versions of the key, and all from `oldest` on.
@@ -70,39 +80,86 @@ impl KeyCopy<'_> {
         }
     }
 
-    /// The place of the first version from `oldest` on that the target lacks. Each version is the
-    /// first one there that is the same, after that of the one before. Tags that differ are set.
-    fn first_missing(
+    /// The versions of the target. Those of `before` that it has are passed over.
+    ///
+    /// # Errors
+    /// [`PeerError::Lasting`] for a target that keeps no versions; as [`KeyCopy::run`].
+    fn versions_there(
         &mut self,
-        wanted: &[VersionSummary],
-        there: &[PeerVersion],
-        oldest: VersionId,
-    ) -> Result<usize, PeerError> {
-        let mut left = 0;
-        for (at, version) in wanted.iter().enumerate() {
-            let mut same = None;
-            for (place, other) in there.iter().enumerate().skip(left) {
-                let is_same = match version.id < oldest {
-                    true => is_listed_alike(version, other),
-                    false => self.is_alike(version, other)? && self.has_attributes(version, other)?,
-                };
-                if is_same {
-                    same = Some(place);
-                    break;
-                }
-            }
-            match same {
-                Some(place) if version.id >= oldest && !version.delete_marker => {
-                    let found = self.find(version)?;
-                    self.set_differing_tags(&found, &there[place])?;
-                    left = place + 1;
-                }
-                Some(place) => left = place + 1,
-                None if version.id < oldest => {}
-                None => return Ok(at),
+        work: &DueWork,
+        before: &[VersionSummary],
+    ) -> Result<PeerVersions, PeerError> {
+        self.state_origin(work);
+        if !self.target.keeps_versions(&self.place.bucket, false)?
+            && !self.target.keeps_versions(&self.place.bucket, true)?
+        {
+            let why = "the bucket there keeps no versions, which rules of replication need";
+            return Err(PeerError::Lasting(why.to_owned()));
+        }
+        let newest = self.target.newest_versions(self.place, NEWEST_COMPARED);
+        let NewestVersions { versions, .. } = match newest {
+            Err(PeerError::Absent) => NewestVersions { versions: Vec::new(), has_older: false },
+            newest => newest?,
+        };
+        let mut next = 0;
+        for version in before {
+            let found = versions[next..].iter().position(|other| is_listed_alike(version, other));
+            next = found.map_or(next, |at| next + at + 1);
+        }
+        Ok(PeerVersions { versions, next, lacks: false })
+    }
+
+    /// Has the target have a version: finds it there, with the same tags, or sends it.
+    fn send(
+        &mut self,
+        version: &VersionSummary,
+        found: &FoundVersion,
+        there: &mut PeerVersions,
+    ) -> Result<(), PeerError> {
+        if !there.lacks
+            && let Some(at) = self.place_of(version, found, there)?
+        {
+            there.next = at + 1;
+            return match version.delete_marker {
+                true => Ok(()),
+                false => self.set_differing_tags(found, &there.versions[at]),
+            };
+        }
+        there.lacks = true;
+        match version.delete_marker {
+            true => self.target.delete(self.place, None),
+            false => self.append(found),
+        }
+    }
+
+    /// The place of the first version of the target that is the same, after that of the one before.
+    fn place_of(
+        &mut self,
+        version: &VersionSummary,
+        found: &FoundVersion,
+        there: &PeerVersions,
+    ) -> Result<Option<usize>, PeerError> {
+        for (at, other) in there.versions.iter().enumerate().skip(there.next) {
+            if self.is_same(version, found, other)? {
+                return Ok(Some(at));
             }
         }
-        Ok(wanted.len())
+        Ok(None)
+    }
+
+    /// Whether both are the same version, beside the tags.
+    fn is_same(
+        &mut self,
+        version: &VersionSummary,
+        found: &FoundVersion,
+        there: &PeerVersion,
+    ) -> Result<bool, PeerError> {
+        if version.delete_marker || there.delete_marker {
+            return Ok(version.delete_marker && there.delete_marker);
+        }
+        let has_bytes = is_listed_alike(version, there)
+            || version.size == there.length && self.entity_tag(found, false)? == Some(there.etag.clone());
+        Ok(has_bytes && self.has_attributes_of(found, there)?)
     }
 
     fn set_differing_tags(&mut self, found: &FoundVersion, there: &PeerVersion) -> Result<(), PeerError> {

@@ -12,6 +12,7 @@ use super::due_keys::{DueKey, DueKeys, DueWork, LatestChange, TakenKey};
 use super::key_copy::{KeyCopied, KeyCopy};
 use super::members::{Members, OccupiedBucket};
 use super::refusals::{MirrorRefusal, Refusals};
+use super::rule_copy::NotCopied;
 use super::rules::{CopyProgress, MirrorRules, ReadPlace};
 use super::settings::{MirrorPlace, MirrorSettings};
 use super::target::{HttpTarget, MirrorTarget};
@@ -277,7 +278,7 @@ impl Mirror {
             return CopyProgress::Due;
         }
         // A key is in the list before it is not due any more.
-        match self.refusals.contains(&due) {
+        match self.refusals.has_version(&due, version) {
             true => CopyProgress::Refused,
             false => CopyProgress::Done,
         }
@@ -415,8 +416,10 @@ impl Mirror {
             Ok(copied) => {
                 self.breaker().succeeded();
                 self.count(copied);
-                // The list comes first here, too, so that it is saved without the key.
-                self.refusals.remove(&taken.due);
+                // The list comes first here, too, so that it is saved without the key. By rules,
+                // only the versions that were due have been sent.
+                let sent = taken.work.oldest.filter(|_| self.follows_rules());
+                self.refusals.copied_since(&taken.due, sent.unwrap_or(VersionId(0)));
                 self.keys.copied(taken, copied.is_there);
             }
             Err(error) => self.not_copied(taken, error),
@@ -424,7 +427,7 @@ impl Mirror {
         true
     }
 
-    fn not_copied(&self, taken: TakenKey, error: PeerError) {
+    fn not_copied(&self, taken: TakenKey, NotCopied { error, first }: NotCopied) {
         let is_outage = matches!(error, PeerError::Passing(_));
         let is_refused = matches!(error, PeerError::Lasting(_) | PeerError::Unsupported(_));
         let why = error.text();
@@ -438,7 +441,8 @@ impl Mirror {
         let is_lasting = self.refusals.contains(&taken.due) || self.keys.is_refused_for_good(&taken);
         if is_refused && may_set_aside && is_lasting {
             // The list comes first: the position may be saved as soon as the key is done.
-            self.refusals.add(&taken.due, self.clock.now(), &why);
+            let oldest = taken.work.oldest.unwrap_or(VersionId(0));
+            self.refusals.add(&taken.due, oldest..first.max(oldest), self.clock.now(), &why);
             self.keys.set_aside(taken);
         } else {
             self.keys.failed(taken, &self.jitter);
@@ -450,7 +454,7 @@ impl Mirror {
         store: &Store,
         target: &mut dyn MirrorTarget,
         taken: &TakenKey,
-    ) -> Result<KeyCopied, PeerError> {
+    ) -> Result<KeyCopied, NotCopied> {
         let due = &taken.due;
         let (id, name) = &due.bucket;
         for left in self.members.left_of(name, &due.key) {
@@ -459,7 +463,7 @@ impl Mirror {
                 Ok(()) => self.members.end_upload(store, &left)?,
                 // Its user may not do so. The key itself is copied all the same.
                 Err(PeerError::Lasting(why)) => self.note(format!("an upload is left at the target: {why}")),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         let done = KeyCopied::default();
@@ -472,7 +476,7 @@ impl Mirror {
         let rate = self.rate.as_ref();
         let copy = KeyCopy { store, target, members, rate, place: &place, due, done };
         if !self.follows_rules() {
-            return copy.run(&taken.work);
+            return Ok(copy.run(&taken.work)?);
         }
         match MirrorRules::of(store, name, self.name()) {
             Some(rules) if !is_gone => copy.run_by_rules(&taken.work, &rules),

@@ -1,6 +1,8 @@
 //! A mirror over a simulated disk to a simulated target, with crashes, lost requests and lost
 //! answers.
 
+mod rule_copy;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -279,6 +281,8 @@ struct Mirrored {
     kept: u64,
     rate: u64,
     hours: ActiveHours,
+    /// Whether the rules of buckets say what is sent.
+    replication: bool,
 }
 
 impl Mirrored {
@@ -286,7 +290,7 @@ impl Mirrored {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         let target = SimTarget::new(versioned, seed);
         let hours = ActiveHours::default();
-        Self { fs: SimFs::new(), clock, target, kept: 64 << 20, rate: 0, hours }
+        Self { fs: SimFs::new(), clock, target, kept: 64 << 20, rate: 0, hours, replication: false }
     }
 
     fn open(&self) -> Option<Store> {
@@ -319,7 +323,7 @@ impl Mirrored {
             rate: self.rate,
             hours: self.hours,
             workers: 1,
-            replication: false,
+            replication: self.replication,
         };
         Mirror::new(settings, self.clock.clone()).unwrap()
     }
