@@ -11,7 +11,7 @@ use siltstone::format::{
 };
 use siltstone::index::Index;
 
-use crate::support::cases;
+use crate::support::every_nth;
 
 /// The content that the child process measures.
 const KIND: &str = "SILTSTONE_TEST_INDEX_KIND";
@@ -186,7 +186,7 @@ fn the_index_reports_the_memory_that_it_uses() {
     if let Ok(kind) = std::env::var(KIND) {
         return measure(&kind);
     }
-    for (kind, _) in cases(&KINDS, 3) {
+    for (kind, _) in every_nth(&KINDS, 3) {
         let child = Command::new(std::env::current_exe().unwrap())
             .args([TEST, "--exact", "--nocapture"])
             .env(KIND, kind)

@@ -7,7 +7,7 @@ use std::process::Command;
 use siltstone::s3::Dialect;
 
 use super::harness::{DIALECT, TRANSPORT};
-use crate::support::{cases, is_long};
+use crate::support::{every_nth, is_long};
 
 /// The rules that the engine tiny_http cannot keep, with the reasons.
 const NOT_BY_TINY_HTTP: [&str; 11] = [
@@ -29,7 +29,7 @@ const NOT_BY_TINY_HTTP: [&str; 11] = [
 
 fn run_all(engine: &str, dialect: Dialect, skipped: &[&str]) {
     let name = dialect.header_prefix();
-    let rules = cases(&rules(skipped), 3);
+    let rules = every_nth(&rules(skipped), 3);
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--test-threads", "2"])
         .args(&rules)

@@ -19,7 +19,7 @@ pub(crate) fn is_long() -> bool {
 }
 
 /// All of some cases, in an ordinary run every `stride`-th of them from a drawn one on.
-pub(crate) fn cases<T: Clone>(all: &[T], stride: usize) -> Vec<T> {
+pub(crate) fn every_nth<T: Clone>(all: &[T], stride: usize) -> Vec<T> {
     if is_long() {
         return all.to_vec();
     }
