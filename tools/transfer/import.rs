@@ -117,7 +117,7 @@ pub(crate) struct Arguments {
     /// Store what is doubtful, as parts without metadata, in a bucket of its own, BUCKET-salvaged
     #[arg(long)]
     salvage: bool,
-    /// File with the environment of the MinIO server, as /etc/default/minio, for MINIO_KMS_SECRET_KEY and MINIO_KMS_MASTER_KEY
+    /// File with the environment of the MinIO server, as /etc/default/minio, for the keys of encrypted objects and users
     #[arg(long, value_name = "FILE")]
     minio_env: Option<PathBuf>,
     /// File with the keys of clients (SSE-C): on each line BUCKET/PREFIX and the key in base64
