@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use siltstone::base::limits::QUERY_BODY_MAX_BYTES;
 use siltstone::base::{Clock as _, SystemClock};
 use tempfile::TempDir;
 
@@ -164,7 +165,8 @@ fn calls_are_signed_for_iam_in_their_headers_and_as_a_whole() {
     let lines = admin.lines("POST", "", &form("ListUsers", &[]));
     let changed = refusal(exchange(&server, "POST", "/", &lines, &body));
     assert_eq!(changed, (403, "SignatureDoesNotMatch".to_owned()));
-    let (status, _) = exchange(&server, "POST", "/", "", &format!("{body}&x={}", "y".repeat(65 << 10)));
+    let (status, _) =
+        exchange(&server, "POST", "/", "", &format!("{body}&x={}", "y".repeat(QUERY_BODY_MAX_BYTES)));
     assert_eq!(status, 413);
     let twice = format!("{body}&UserName=ann");
     assert_eq!(exchange(&server, "POST", "/", &admin.lines("POST", "", &twice), &twice).0, 400);
