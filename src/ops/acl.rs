@@ -377,24 +377,6 @@ pub(super) fn of_new_bucket(
     Ok(documents)
 }
 
-/// Gives a bucket that its owner creates again the ACL of the request, or none. Durable on return.
-///
-/// # Errors
-/// As [`RequestedAcl::from_headers`] and [`allowed`]; `AccessDenied` where that is another ACL than
-/// the present one, without the permission to set it.
-pub(super) fn reset_of_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<(), S3Error> {
-    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let requested = RequestedAcl::from_headers(call.vendor())?.unwrap_or_default();
-    let owner = bucket.info.owner.as_str();
-    let acl = allowed(context, proof, call, &bucket, &requested, owner)?.unwrap_or_default();
-    let kind = BucketConfigurationKind::Acl;
-    if acl.is_private() && configurations::bucket_acl(&bucket).is_private() {
-        return Ok(());
-    }
-    access::check(context, proof, call, Action::PutBucketAcl, Place::bucket(call.bucket()))?;
-    context.store.set_bucket_configuration(call.bucket(), kind, stored(context, &acl)).for_client(call)
-}
-
 /// The ownership that the header `p-object-ownership` names.
 fn named_ownership(call: &Call<'_>) -> Result<Option<ObjectOwnership>, S3Error> {
     let Some(name) = call.vendor_header("object-ownership") else { return Ok(None) };

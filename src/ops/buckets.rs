@@ -14,9 +14,6 @@ use crate::store::{BucketConfigurationKind, BucketInfo, NewBucket, StoreError, V
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
 const BUCKETS_PAGE_MAX: usize = 10_000;
-/// The region in which the owner of a bucket may create it again, which resets its access control
-/// list (S3 API reference, CreateBucket, `BucketAlreadyOwnedByYou`).
-const LEGACY_REGION: &str = "us-east-1";
 /// The memory of one bucket while ListBuckets filters all of them.
 const BUCKET_BYTES: u64 = 512;
 
@@ -29,27 +26,15 @@ pub(super) fn create(
     BucketName::new(call.bucket())?;
     let configuration = body::read_document(context, call)?;
     let tags = check_configuration(context, &configuration)?;
-    let new = new_bucket(context, proof, call, &tags)?;
-    let asks_for_more = asks_for_more_than_acl(&new);
-    match context.store.create_configured_bucket(new) {
+    match context.store.create_configured_bucket(new_bucket(context, proof, call, &tags)?) {
+        // Clients that retry treat this as success (S3 API reference, CreateBucket).
         Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
-            // What the bucket may not have must not look as if it had been set.
-            if context.region != LEGACY_REGION || asks_for_more {
-                // Clients that retry treat this as success (S3 API reference, CreateBucket).
-                let error = S3Error::new(ErrorCode::BucketAlreadyOwnedByYou);
-                return Err(error.element("BucketName", call.bucket()));
-            }
-            acl::reset_of_bucket(context, proof, call)?;
+            Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", call.bucket()))
         }
-        made => drop(made.for_client(call)?),
+        made => made
+            .for_client(call)
+            .map(|_| Response::new(200).header("Location", format!("/{}", call.bucket()))),
     }
-    Ok(Response::new(200).header("Location", format!("/{}", call.bucket())))
-}
-
-/// Whether a request asks for a bucket with more than an access control list.
-fn asks_for_more_than_acl(new: &NewBucket) -> bool {
-    let mut kinds = new.configurations.iter().map(|(kind, _)| *kind);
-    new.versioning != Versioning::Unset || kinds.any(|kind| kind != BucketConfigurationKind::Acl)
 }
 
 /// The new bucket, with its access control list, and with the tags and the object lock that the

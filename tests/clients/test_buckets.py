@@ -127,22 +127,3 @@ def test_tags_of_a_bucket_come_back_as_they_were_set(s3, bucket):
     assert refusal(s3.put_bucket_tagging, Bucket=bucket, Tagging={"TagSet": many}) == ("BadRequest", 400)
     s3.delete_bucket_tagging(Bucket=bucket)
     assert refusal(s3.get_bucket_tagging, Bucket=bucket) == ("NoSuchTagSet", 404)
-
-
-def test_in_us_east_1_an_owner_may_create_a_bucket_again(own_server):
-    server = own_server("--region", "us-east-1", "--object-ownership", "ObjectWriter").start()
-    s3 = server.client(region="us-east-1")
-    s3.create_bucket(Bucket="again", ACL="public-read")
-    s3.put_object(Bucket="again", Key="k", Body=b"kept")
-    assert len(s3.get_bucket_acl(Bucket="again")["Grants"]) == 2
-    s3.create_bucket(Bucket="again")
-    assert len(s3.get_bucket_acl(Bucket="again")["Grants"]) == 1, "the ACL is reset"
-    s3.create_bucket(Bucket="again", ACL="public-read-write")
-    assert len(s3.get_bucket_acl(Bucket="again")["Grants"]) == 3
-    assert s3.get_object(Bucket="again", Key="k")["Body"].read() == b"kept"
-    # What it would not get must not look as if it had been set.
-    for more in ({"ObjectLockEnabledForBucket": True}, {"ObjectOwnership": "ObjectWriter"}):
-        assert refusal(s3.create_bucket, Bucket="again", **more) == ("BucketAlreadyOwnedByYou", 409)
-    s3.put_public_access_block(Bucket="again", PublicAccessBlockConfiguration={"BlockPublicAcls": True})
-    assert refusal(s3.create_bucket, Bucket="again", ACL="public-read") == ("AccessDenied", 403)
-    assert len(s3.get_bucket_acl(Bucket="again")["Grants"]) == 3
