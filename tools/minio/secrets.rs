@@ -44,6 +44,8 @@ impl KeySources<'_> {
         for Setting { name, value } in &settings {
             add(&mut keys, name, value)?;
         }
+        let mut names = FIRST_USERS.iter().flat_map(|(user, _)| values_of(&settings, user));
+        keys.root_user = names.next().map(str::to_owned);
         for (user, password) in FIRST_USERS {
             for access_key in values_of(&settings, user) {
                 for secret_key in values_of(&settings, password) {
@@ -155,8 +157,15 @@ mod tests {
         assert_eq!(keys.secret, [("new".to_owned(), [7; 32])]);
         assert_eq!(keys.master, [("old".to_owned(), *b"change this password to a secret")]);
         assert_eq!(keys.customer, [("films/a b".to_owned(), [7; 32])]);
-        assert_eq!(keys.root_user(), Some("root"));
+        assert_eq!(keys.root_user.as_deref(), Some("root"));
         assert_eq!(keys.first_users[0].secret_key, "its secret");
+    }
+
+    #[test]
+    fn the_first_user_is_known_by_its_name_alone() {
+        let variable = |name: &str| (name == FIRST_USERS[0].0).then(|| "root".to_owned());
+        let keys = KeySources { variable: &variable, environment: None, customer: None }.read().unwrap();
+        assert_eq!((keys.root_user.as_deref(), keys.first_users.len()), (Some("root"), 0));
     }
 
     #[test]

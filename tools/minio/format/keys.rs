@@ -73,6 +73,8 @@ impl FirstUser {
 /// The keys that an operator gave.
 #[derive(Default)]
 pub(crate) struct OperatorKeys {
+    /// The access key of the first user, which may be known without its secret key.
+    pub(crate) root_user: Option<String>,
     /// Those of MINIO_ROOT_USER and MINIO_ROOT_PASSWORD, and of their former names and values.
     pub(crate) first_users: Vec<FirstUser>,
     /// Those of MINIO_KMS_SECRET_KEY.
@@ -208,11 +210,6 @@ pub(crate) fn open_checksums(object_key: &SecretKey, sealed: &[u8]) -> Option<Ve
 }
 
 impl OperatorKeys {
-    /// The access key of the first user, if it was given.
-    pub(crate) fn root_user(&self) -> Option<&str> {
-        self.first_users.first().map(|user| &*user.access_key)
-    }
-
     /// The data key that is encrypted under the key of this name.
     pub(crate) fn data_key(&self, id: &str, sealed: &[u8], context: &str) -> Result<SecretKey, KeyFault> {
         let named = |(name, _): &&(String, SecretKey)| name == id;

@@ -218,7 +218,7 @@ fn write_users(
     for (file, why) in &identities.faults {
         transfer.report().find("users", file, why);
     }
-    write_identities(path, &identities, request.keys.root_user(), transfer)
+    write_identities(path, &identities, request.keys.root_user.as_deref(), transfer)
 }
 
 /// Writes users into a new file, and tells what they lose.
