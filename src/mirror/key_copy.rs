@@ -352,16 +352,15 @@ impl<'c> KeyCopy<'c> {
 
     /// Whether both may be the same version, as far as listings show.
     fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
-        if wanted.delete_marker || there.delete_marker {
-            return Ok(wanted.delete_marker && there.delete_marker);
+        match listed_alike(wanted, there) {
+            Some(alike) => Ok(alike),
+            None => self.has_bytes(&self.find(wanted)?, there),
         }
-        if wanted.size != there.length {
-            return Ok(false);
-        }
-        if wanted.etag.to_string().trim_matches('"') == there.etag {
-            return Ok(true);
-        }
-        Ok(self.entity_tag(&self.find(wanted)?, false)? == Some(there.etag.clone()))
+    }
+
+    /// Whether the entity tag of the bytes is that of the target, where the listings differ in it.
+    pub(super) fn has_bytes(&self, found: &FoundVersion, there: &PeerVersion) -> Result<bool, PeerError> {
+        Ok(self.entity_tag(found, false)? == Some(there.etag.clone()))
     }
 
     /// Whether the attributes are the same, beside the tags.
@@ -404,11 +403,7 @@ impl<'c> KeyCopy<'c> {
 
     /// The entity tag of a copy. Where the record does not state it, the bytes are read; `None` if
     /// the record states it and the caller has compared that one.
-    pub(super) fn entity_tag(
-        &self,
-        found: &FoundVersion,
-        also_known: bool,
-    ) -> Result<Option<String>, PeerError> {
+    fn entity_tag(&self, found: &FoundVersion, also_known: bool) -> Result<Option<String>, PeerError> {
         let shape = shape_of(&found.version);
         match known_entity_tag(&found.version, &shape) {
             Some(known) => Ok(also_known.then_some(known)),
@@ -477,6 +472,18 @@ impl<'c> KeyCopy<'c> {
             Err(error) => Err(PeerError::Passing(error.to_string())),
         }
     }
+}
+
+/// Whether two versions are the same by what listings show; `None` where their bytes tell, since only
+/// the entity tags differ.
+pub(super) fn listed_alike(version: &VersionSummary, there: &PeerVersion) -> Option<bool> {
+    if version.delete_marker || there.delete_marker {
+        return Some(version.delete_marker && there.delete_marker);
+    }
+    if version.size != there.length {
+        return Some(false);
+    }
+    (bare(&version.etag.to_string()) == there.etag).then_some(true)
 }
 
 /// A version went away meanwhile, which is no refusal: the next try begins from the versions of its

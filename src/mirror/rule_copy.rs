@@ -2,11 +2,11 @@
 //! order, and nothing is removed.
 
 use super::due_keys::DueWork;
-use super::key_copy::{KeyCopied, KeyCopy, NEWEST_COMPARED};
+use super::key_copy::{KeyCopied, KeyCopy, NEWEST_COMPARED, listed_alike};
 use super::rules::MirrorRules;
 use super::source::tags_of;
 use crate::store::{FollowedKey, FoundVersion, VersionId, VersionSummary};
-use crate::transfer::{NewestVersions, PeerError, PeerVersion, bare};
+use crate::transfer::{NewestVersions, PeerError, PeerVersion};
 
 /// Why a key was not copied.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl KeyCopy<'_> {
         };
         let mut next = 0;
         for version in before {
-            let found = versions[next..].iter().position(|other| is_listed_alike(version, other));
+            let found = versions[next..].iter().position(|other| listed_alike(version, other) == Some(true));
             next = found.map_or(next, |at| next + at + 1);
         }
         Ok(PeerVersions { versions, next, lacks: false })
@@ -154,12 +154,11 @@ impl KeyCopy<'_> {
         found: &FoundVersion,
         there: &PeerVersion,
     ) -> Result<bool, PeerError> {
-        if version.delete_marker || there.delete_marker {
-            return Ok(version.delete_marker && there.delete_marker);
-        }
-        let has_bytes = is_listed_alike(version, there)
-            || version.size == there.length && self.entity_tag(found, false)? == Some(there.etag.clone());
-        Ok(has_bytes && self.has_attributes_of(found, there)?)
+        let is_alike = match listed_alike(version, there) {
+            Some(alike) => alike,
+            None => self.has_bytes(found, there)?,
+        };
+        Ok(is_alike && (version.delete_marker || self.has_attributes_of(found, there)?))
     }
 
     fn set_differing_tags(&mut self, found: &FoundVersion, there: &PeerVersion) -> Result<(), PeerError> {
@@ -170,13 +169,5 @@ impl KeyCopy<'_> {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// Whether both are the same, as far as listings show.
-fn is_listed_alike(version: &VersionSummary, there: &PeerVersion) -> bool {
-    match version.delete_marker || there.delete_marker {
-        true => version.delete_marker && there.delete_marker,
-        false => version.size == there.length && bare(&version.etag.to_string()) == there.etag,
     }
 }
