@@ -13,7 +13,7 @@ import pytest
 
 from siltstone import ROOT
 from test_objects import refusal
-from visits import PATIENCE_MILLIS, HoldingProxy, drawn, spare, uploaded, visits_of
+from visits import PATIENCE_MILLIS, HoldingProxy, drawn, leave_out, spare, uploaded, visits_of
 
 Error = pytest.importorskip("playwright.sync_api").Error
 
@@ -588,7 +588,7 @@ WAYS = drawn(["during an upload", "without an upload", "by keyboard", "without s
 
 def skip_unless_drawn(way):
     if way not in WAYS:
-        pytest.skip(f"tried {' and '.join(WAYS)}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
+        leave_out(" and ".join(WAYS))
 
 
 def test_every_form_works_during_an_upload(each_browser, stage, tmp_path):

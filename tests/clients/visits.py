@@ -29,10 +29,15 @@ def launched(playwright, name):
     return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
 
 
+def leave_out(tried):
+    """Leaves a test out, of which an ordinary run tries something else."""
+    pytest.skip(f"tried {tried}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
+
+
 def spare(browser, name):
     """Leaves a test out that takes long, but in the browser of that name: an ordinary run has it in one of them."""
     if not IS_LONG and browser.browser_type.name != name:
-        pytest.skip(f"tried in {name}: set SILTSTONE_LONG_TESTS for all, as .ci/run --all does")
+        leave_out(f"in {name}")
 
 
 def drawn(ways, count):

@@ -53,6 +53,13 @@ fn long_body(client: &mut Client, key: &str, length: usize) -> Vec<u8> {
     body
 }
 
+/// The versions of the bucket: kind, key, and whether it is the latest.
+fn kinds(client: &mut Client) -> Vec<String> {
+    let history = client.history();
+    let fields = history.iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>());
+    fields.map(|fields| fields.join(" ")).collect()
+}
+
 /// The names below a heading of a report.
 fn names(report: &Value, heading: &str) -> Vec<String> {
     let list = report[heading].as_array().into_iter().flatten();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::import::{counts, report};
 use super::super::{bytes, status, stderr};
 use super::writer::{ENABLED, MinioDrives, TIME, Written};
-use super::{import, names, served};
+use super::{import, kinds, names, served};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -71,8 +71,7 @@ fn a_key_in_two_pools_has_the_versions_of_both() {
     let output = import(&source_of(&pools, &[0, 1, 2]), data.path(), &[]);
     assert_eq!((status(&output), counts(&report(&output))), (0, [4, 0, 0, 0]), "{}", report(&output));
     let (_server, mut client) = served(&data, "docs");
-    let history: Vec<_> =
-        client.history().iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+    let history = kinds(&mut client);
     assert_eq!(
         history,
         [

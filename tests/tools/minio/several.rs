@@ -11,7 +11,7 @@ use siltstone::store::{Selector, Store};
 use super::super::import::{counts, report};
 use super::super::{bytes, open, status, stderr};
 use super::writer::{ENABLED, MinioDrives, TIME, Written, uuid};
-use super::{import, imported, names, served};
+use super::{import, imported, kinds, names, served};
 use crate::support::every_nth;
 
 const SECOND: i64 = 1_000_000_000;
@@ -100,8 +100,7 @@ fn what_was_deleted_while_a_drive_was_away_stays_deleted() {
     assert_eq!(report["relied_on"], json!([{ "what": half, "count": 1 }]));
     let (_server, mut client) = served(&data, "docs");
     assert_eq!(client.body("over"), b"new!");
-    let history: Vec<_> =
-        client.history().iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+    let history = kinds(&mut client);
     assert_eq!(history, ["DeleteMarker hidden true", "Version hidden false", "Version over true"]);
 }
 
@@ -260,8 +259,8 @@ impl World {
     }
 }
 
-fn stored(store: &Store, key: &str) -> Option<Vec<u8>> {
-    let found = store.find("bucket", key, Selector::Current).ok()?;
+pub(super) fn stored(store: &Store, bucket: &str, key: &str) -> Option<Vec<u8>> {
+    let found = store.find(bucket, key, Selector::Current).ok()?;
     let length = found.version.size;
     let mut reader = store.read(&found, 0..length).unwrap();
     let mut bytes = vec![0; length as usize];
@@ -292,9 +291,9 @@ fn random_directories_come_out_as_the_rules_say() {
             format!("seed {seed}, {}+{}, given {:?}", world.drives.data, world.drives.parity, world.given);
         assert_eq!(status(&output), i32::from(findings), "{shape}: {expected:?} {told}");
         let store = open(&data.path().join("siltstone-data"));
-        assert_eq!(stored(&store, "sound").as_deref(), Some(&b"sound"[..]), "{shape}");
+        assert_eq!(stored(&store, "bucket", "sound").as_deref(), Some(&b"sound"[..]), "{shape}");
         for key in &expected {
-            assert!(stored(&store, &key.key) == key.body, "{shape}: {key:?} {told}");
+            assert!(stored(&store, "bucket", &key.key) == key.body, "{shape}: {key:?} {told}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::import::counts;
 use super::super::{bytes, foreign, status, stderr};
 use super::writer::{ENABLED, Form, MinioDrives, NEWEST, TIME, Written, uuid};
-use super::{import, imported, long_body, names, served};
+use super::{import, imported, kinds, long_body, names, served};
 
 const FORMS: [Form; 6] = [
     Form { minor: 0, header: 0, textual: true },
@@ -92,10 +92,8 @@ fn versions_come_in_the_order_of_their_times_and_only_once() {
     assert_eq!((again, counts(&second)), (0, [0, 3, 0, 0]), "{second}");
     let (_server, mut client) = served(&data, "docs");
     let history = client.history();
-    let kinds: Vec<_> =
-        history.iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
-        kinds,
+        kinds(&mut client),
         [
             "DeleteMarker gone true",
             "Version gone false",
