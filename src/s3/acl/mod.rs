@@ -18,7 +18,7 @@ pub use request::{OwnerShare, RequestedAcl, RequestedGrant};
 pub const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
 
 /// Stands in a list of grants that says what the owner has: without it he has all permissions. It
-/// is never shown, and no user has a name like it.
+/// is never shown, and no user has a name like it (data-format.md, sections 6 and 7).
 const LISTS_OWNER: &str = "urn:siltstone:acl:lists-owner";
 
 /// The name of all permissions in a document.
