@@ -157,6 +157,9 @@ actions! {
     AdminSetQuota: Administration;
     /// The state of the server, by its API.
     AdminGetState: Administration;
+    /// The last requests of all users and the last changes of users, permissions and locks, by the
+    /// console.
+    AdminGetActivity: Administration;
     /// A new start of a mirror, by the API of the server.
     AdminResyncMirror: Administration;
     /// The statement that the clock of the server is right, by its API.

@@ -85,8 +85,8 @@ impl Authenticator {
     /// rotated away.
     pub fn identity_of(&self, key: &EnteredKey, request: &Request<'_>) -> Option<Identity> {
         let users = self.users();
-        let user = find(&users, key)?.user().clone();
-        Some(Identity::of_person(user, users, key.person.clone()).sent_by(request, self.now()))
+        let signer = Arc::clone(find(&users, key)?);
+        Some(Identity::of_person(&signer, users, key.person.clone()).sent_by(request, self.now()))
     }
 
     /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating

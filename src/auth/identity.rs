@@ -27,8 +27,10 @@ pub struct Identity {
     person: Option<Arc<OidcPerson>>,
     /// The session whose keys signed the request.
     session: Option<Arc<SenderSession>>,
-    /// The access key that signed the request.
+    /// The access key that signed the request, or that a session of the console stands for.
     access_key: Option<Arc<str>>,
+    /// The number of the session of the console.
+    console_session: Option<u64>,
     /// The request, where policies of the sender may have conditions on it.
     origin: Option<Arc<RequestOrigin>>,
 }
@@ -45,11 +47,26 @@ struct RequestOrigin {
 
 impl Identity {
     pub(super) fn new(user: Arc<User>, users: Arc<Users>) -> Self {
-        Self { user, users, person: None, session: None, access_key: None, origin: None }
+        Self {
+            user,
+            users,
+            person: None,
+            session: None,
+            access_key: None,
+            console_session: None,
+            origin: None,
+        }
     }
 
-    pub(super) fn of_person(user: Arc<User>, users: Arc<Users>, person: Option<Arc<OidcPerson>>) -> Self {
-        Self { person, ..Self::new(user, users) }
+    /// The user of keys that were entered, or as whom a person acts.
+    pub(super) fn of_person(signer: &Signer, users: Arc<Users>, person: Option<Arc<OidcPerson>>) -> Self {
+        Self { person, ..Self::of_signer(signer, users) }
+    }
+
+    /// The same identity, in the session of the console that has this number.
+    #[must_use]
+    pub fn in_console_session(self, number: u64) -> Self {
+        Self { console_session: Some(number), ..self }
     }
 
     /// The user of the keys, or their session.
@@ -92,6 +109,17 @@ impl Identity {
     /// The session whose keys signed the request.
     pub fn session(&self) -> Option<&Arc<SenderSession>> {
         self.session.as_ref()
+    }
+
+    /// The access key that signed the request, or that a session of the console stands for; `None`
+    /// for an anonymous sender.
+    pub fn access_key(&self) -> Option<&Arc<str>> {
+        self.access_key.as_ref()
+    }
+
+    /// The number of the session of the console that sent the request.
+    pub fn console_session(&self) -> Option<u64> {
+        self.console_session
     }
 
     /// The origin of the sessions that are handed out to the sender.

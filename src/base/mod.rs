@@ -2,6 +2,7 @@
 //! the memory budget. No I/O.
 
 mod backoff;
+mod beginning;
 pub mod channel;
 pub mod checksum;
 pub mod claims;
@@ -31,6 +32,7 @@ pub mod timestamp;
 mod url;
 
 pub use backoff::{Backoff, jittered};
+pub use beginning::beginning_of;
 pub use checksum::ChecksumAlgorithm;
 pub use claims::claim_at;
 pub use clock::{Clock, ManualClock, SystemClock};

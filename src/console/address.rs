@@ -97,6 +97,10 @@ pub(super) enum PagePath {
     State,
     /// Mirrors, webhooks and the remote.
     Outbound,
+    /// The last requests.
+    Activity,
+    /// The last changes of users, permissions and locks.
+    Audit,
     /// Sessions and access keys of the user, and changes of them.
     Account,
     /// The users.
@@ -125,6 +129,8 @@ impl PagePath {
             | Self::Connect
             | Self::State
             | Self::Outbound
+            | Self::Activity
+            | Self::Audit
             | Self::Account
             | Self::Users => true,
             Self::SignIn
@@ -155,7 +161,7 @@ impl PagePath {
     pub(super) fn section(&self) -> &'static str {
         match self {
             Self::Connect => "connect",
-            Self::State | Self::Outbound => "state",
+            Self::State | Self::Outbound | Self::Activity | Self::Audit => "state",
             Self::Account => "account",
             Self::Users | Self::User | Self::NewKeys => "users",
             Self::SignIn
@@ -235,6 +241,8 @@ impl ConsoleRoot {
             "connect" => PagePath::Connect,
             "state" => PagePath::State,
             "outbound" => PagePath::Outbound,
+            "activity" => PagePath::Activity,
+            "audit" => PagePath::Audit,
             "account" => PagePath::Account,
             "users" => PagePath::Users,
             "user" => PagePath::User,
@@ -349,6 +357,8 @@ mod tests {
             "GET /-/console/assets/a/style.css",
             "GET /-/console/state",
             "GET /-/console/outbound",
+            "GET /-/console/activity?user=a",
+            "GET /-/console/audit",
             "POST /-/console/sign-in",
             "POST /-/console/sign-out",
         ] {

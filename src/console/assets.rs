@@ -36,9 +36,14 @@ const LIST: Asset = Asset {
     content_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("assets/list.js"),
 };
+const LIVE: Asset = Asset {
+    name: "live.js",
+    content_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("assets/live.js"),
+};
 pub(super) const ICON: Asset =
     Asset { name: "icon.svg", content_type: "image/svg+xml", bytes: include_bytes!("assets/icon.svg") };
-const ALL: [Asset; 5] = [STYLE, SCRIPT, LIST, UPLOAD, ICON];
+const ALL: [Asset; 6] = [STYLE, SCRIPT, LIST, LIVE, UPLOAD, ICON];
 
 /// The hash of all assets.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

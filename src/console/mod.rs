@@ -75,8 +75,12 @@ use attempts::Attempts;
 use oidc::Oidc;
 use pages::Page;
 use s3_client::Refusal;
-use sessions::{SessionId, Sessions};
+use sessions::{SessionId, SessionKey, SessionUse, Sessions};
 use tickets::Tickets;
+
+/// The header of requests that a page makes by itself again and again. They do not keep a session
+/// from ending that nobody uses.
+const REFRESH: &str = "x-console-refresh";
 
 /// The settings of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,12 +257,16 @@ impl Console {
 
     /// The user of a session. One whose key no longer counts has ended.
     fn visitor_of(&self, session: SessionId, request: &Request<'_>) -> Option<Visitor> {
-        let key = self.sessions.key(&session, self.clock.instant())?;
-        let identity = self.authenticator.identity_of(&key, request);
-        if identity.is_none() {
+        let used = match request.headers.get(REFRESH) {
+            Some(_) => SessionUse::ByPage,
+            None => SessionUse::ByPerson,
+        };
+        let SessionKey { key, number } = self.sessions.key(&session, used, self.clock.instant())?;
+        let Some(identity) = self.authenticator.identity_of(&key, request) else {
             self.sessions.end(&session);
-        }
-        Some(Visitor { session, key, identity: identity? })
+            return None;
+        };
+        Some(Visitor { session, key, identity: identity.in_console_session(number) })
     }
 
     fn answer_stranger(&self, page: &PagePath, request: &mut Request<'_>) -> Response {

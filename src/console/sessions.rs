@@ -37,6 +37,22 @@ impl SessionId {
     }
 }
 
+/// What a session stands for.
+pub(super) struct SessionKey {
+    pub(super) key: EnteredKey,
+    /// How pages and logs name the session.
+    pub(super) number: u64,
+}
+
+/// Whether a request keeps its session from being idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionUse {
+    /// Somebody asked for it.
+    ByPerson,
+    /// A page asked for it by itself.
+    ByPage,
+}
+
 /// Where a session was begun.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SignInPlace {
@@ -150,17 +166,19 @@ impl Sessions {
         self.open().get_mut(id)?.told.take()
     }
 
-    /// The key that a session stands for; `None` if it is unknown or has ended. Using a session
+    /// The key that a session stands for; `None` if it is unknown or has ended. Its use by a person
     /// keeps it from being idle.
-    pub(super) fn key(&self, id: &SessionId, now: Instant) -> Option<EnteredKey> {
+    pub(super) fn key(&self, id: &SessionId, used: SessionUse, now: Instant) -> Option<SessionKey> {
         let mut open = self.open();
         let session = open.get_mut(id)?;
         if session.has_ended(now) {
             open.remove(id);
             return None;
         }
-        session.last_used = now;
-        Some(session.key.clone())
+        if used == SessionUse::ByPerson {
+            session.last_used = now;
+        }
+        Some(SessionKey { key: session.key.clone(), number: session.number })
     }
 
     /// All sessions that have not ended, the one that was used last first.
@@ -227,6 +245,8 @@ mod tests {
     use crate::auth::{Authenticator, Users};
     use crate::base::{ManualClock, SeededEntropy, Timestamp};
 
+    const BY_PERSON: SessionUse = SessionUse::ByPerson;
+
     fn entered(access_key: &str) -> EnteredKey {
         let users =
             format!("[[user]]\nname = \"u\"\naccess_key = \"{access_key}\"\nsecret_key = \"secret-key\"\n");
@@ -254,14 +274,28 @@ mod tests {
         let sessions = Sessions::default();
         let entropy = SeededEntropy::new(1);
         let id = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
-        assert!(sessions.key(&id, at(59)).is_some() && sessions.key(&id, at(118)).is_some());
-        assert!(sessions.key(&id, at(178)).is_none());
-        assert!(sessions.key(&id, at(118)).is_none(), "it does not come back with the clock");
+        assert!(
+            sessions.key(&id, BY_PERSON, at(59)).is_some() && sessions.key(&id, BY_PERSON, at(118)).is_some()
+        );
+        assert!(sessions.key(&id, BY_PERSON, at(178)).is_none());
+        assert!(sessions.key(&id, BY_PERSON, at(118)).is_none(), "it does not come back with the clock");
         let id = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
         for half_hour in 1..24 {
-            assert!(sessions.key(&id, at(30 * half_hour)).is_some());
+            assert!(sessions.key(&id, BY_PERSON, at(30 * half_hour)).is_some());
         }
-        assert!(sessions.key(&id, at(720)).is_none());
+        assert!(sessions.key(&id, BY_PERSON, at(720)).is_none());
+    }
+
+    #[test]
+    fn a_page_that_asks_by_itself_keeps_no_session_from_being_idle() {
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
+        let id = SessionId::of_secret(&sessions.start(key(), SignInPlace::default(), at(0), &entropy));
+        for minute in 1..60 {
+            assert!(sessions.key(&id, SessionUse::ByPage, at(minute)).is_some());
+        }
+        assert!(sessions.key(&id, SessionUse::ByPage, at(60)).is_none());
+        assert!(sessions.key(&id, BY_PERSON, at(60)).is_none());
     }
 
     #[test]
@@ -291,7 +325,7 @@ mod tests {
         let first = start(0);
         let second = start(1);
         let third = start(2);
-        sessions.key(&first, at(50));
+        sessions.key(&first, BY_PERSON, at(50));
         sessions.end(&second);
         let all = sessions.all(at(61));
         let listed: Vec<_> = all.iter().map(|session| (session.id, session.number)).collect();
@@ -309,9 +343,9 @@ mod tests {
         let secret = sessions.start(key(), SignInPlace::default(), at(0), &entropy);
         assert_eq!(secret.len(), 64);
         let id = SessionId::of_secret(&secret);
-        assert!(sessions.key(&SessionId::of_secret(""), at(0)).is_none());
+        assert!(sessions.key(&SessionId::of_secret(""), BY_PERSON, at(0)).is_none());
         sessions.end(&id);
-        assert!(sessions.key(&id, at(0)).is_none());
+        assert!(sessions.key(&id, BY_PERSON, at(0)).is_none());
     }
 
     #[test]
@@ -328,13 +362,16 @@ mod tests {
         for _ in 2..SESSIONS_OF_KEY_MAX {
             start(3);
         }
-        assert!(sessions.key(&first, at(4)).is_some());
+        assert!(sessions.key(&first, BY_PERSON, at(4)).is_some());
         start(5);
-        assert!(sessions.key(&second, at(5)).is_none() && sessions.key(&first, at(5)).is_some());
+        assert!(
+            sessions.key(&second, BY_PERSON, at(5)).is_none()
+                && sessions.key(&first, BY_PERSON, at(5)).is_some()
+        );
         for _ in 0..SESSIONS_MAX {
             start(6);
         }
-        assert!(sessions.key(&other, at(6)).is_some(), "the session of somebody else");
+        assert!(sessions.key(&other, BY_PERSON, at(6)).is_some(), "the session of somebody else");
         assert_eq!(sessions.open().len(), SESSIONS_OF_KEY_MAX + 1);
     }
 
@@ -348,7 +385,7 @@ mod tests {
         }
         let newest =
             SessionId::of_secret(&sessions.start(other_key(), SignInPlace::default(), at(1), &entropy));
-        assert!(sessions.key(&newest, at(1)).is_some());
+        assert!(sessions.key(&newest, BY_PERSON, at(1)).is_some());
         let open = sessions.open();
         assert_eq!((open.len(), count_of(&open, &key())), (SESSIONS_MAX, 1));
     }

@@ -36,6 +36,7 @@ pub use tls::Tls;
 
 use crate::base::Clock;
 use crate::s3::Handler;
+use crate::service::ServerLoad;
 
 /// An engine that is bound to its address.
 trait Engine: Send {
@@ -49,10 +50,13 @@ trait Engine: Send {
     fn run(self: Box<Self>) -> io::Result<Outcome>;
 }
 
-/// Stops an engine.
-trait StopSignal: Debug + Send + Sync {
+/// An engine that runs, as other threads see it.
+trait EngineControl: Debug + Send + Sync {
     /// Asks the engine to stop, and returns at once. A second call has no effect.
     fn stop(&self);
+
+    /// See [`Handle::load`].
+    fn load(&self) -> Option<ServerLoad>;
 }
 
 /// A server that is bound to its address.
@@ -95,14 +99,14 @@ impl Server {
     }
 }
 
-/// Stops a server, from any thread.
+/// Stops a server and tells its load, from any thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    engine: Arc<dyn StopSignal>,
+    engine: Arc<dyn EngineControl>,
 }
 
 impl Handle {
-    fn new(engine: impl StopSignal + 'static) -> Self {
+    fn new(engine: impl EngineControl + 'static) -> Self {
         Self { engine: Arc::new(engine) }
     }
 
@@ -110,6 +114,12 @@ impl Handle {
     /// finishes running requests; then `run` returns. A second call has no effect.
     pub fn shutdown(&self) {
         self.engine.stop();
+    }
+
+    /// The load at this moment; `None` if the engine does not know. Its figures are of moments that
+    /// differ a little.
+    pub fn load(&self) -> Option<ServerLoad> {
+        self.engine.load()
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use super::due_keys::DueKey;
-use crate::base::{NOT_POISONED, Timestamp};
+use crate::base::{NOT_POISONED, Timestamp, beginning_of};
 use crate::store::{RefusedKey, RefusedKeys, Store, VersionId};
 
 /// The longest reason that is kept.
@@ -80,11 +80,7 @@ impl Refusals {
     /// Sets a key aside. Its versions from the start of `tried` on were tried, and the target lacks
     /// those from the end on. One that finds no place in the list is counted.
     pub(super) fn add(&self, due: &DueKey, tried: Range<VersionId>, time: Timestamp, reason: &str) {
-        let mut end = reason.len().min(REASON_BYTES_MAX);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        let reason = reason[..end].to_owned();
+        let reason = beginning_of(reason, REASON_BYTES_MAX).to_owned();
         let mut state = self.lock();
         if let Some(listed) = state.listed.get_mut(due) {
             listed.time = time;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::RequestRecorder;
-use super::audit::{AuditEntry, AuditLog, AuditOutcome};
+use super::audit::{AuditEntry, AuditOutcome};
+use super::audit_trail::AuditTrail;
 use super::bucket_logs::{AnsweredRequest, LoggedRequest};
 use crate::auth::{OidcPerson, SenderSession};
 use crate::base::{Clock, Timestamp};
@@ -119,6 +120,8 @@ pub(super) struct RequestLogEntry {
     pub(super) error: Option<&'static str>,
     /// Whether a page asks what it can show. A refusal is no failure then.
     pub(super) is_question: bool,
+    /// Bucket and key, in the form of a path, where the path of the request does not name them.
+    pub(super) place: Option<String>,
     /// The request for the logs of buckets: for that of its own, and for that of the source of a
     /// copy.
     pub(super) logged: Vec<LoggedRequest>,
@@ -170,6 +173,7 @@ impl RequestLogEntry {
             session: None,
             error: None,
             is_question: false,
+            place: None,
             logged: Vec::new(),
             audit: None,
             store: None,
@@ -190,7 +194,7 @@ impl RequestLogEntry {
     }
 
     /// Records the attempt, if it is audited.
-    pub(super) fn audit(&self, log: &dyn AuditLog, status: u16) {
+    pub(super) fn audit(&self, trail: &AuditTrail, status: u16) {
         let Some(audit) = &self.audit else { return };
         let peer = self.peer.map(|peer| peer.to_string());
         let outcome = AuditOutcome {
@@ -203,7 +207,7 @@ impl RequestLogEntry {
             status,
             error: self.error,
         };
-        audit.conclude(log, &outcome);
+        audit.conclude(trail, &outcome);
     }
 
     /// Counts the request and records it.
@@ -237,6 +241,9 @@ impl RequestLogEntry {
         };
         recorder.recent.note(&record, self.is_question);
         if !self.is_health_check || response.status != 200 {
+            if !self.is_question || self.error.is_none() {
+                recorder.last_requests.note(&record, self.place.as_deref());
+            }
             recorder.access_log.record(&record);
         }
         if let Some(logs) = &recorder.bucket_logs {

@@ -9,7 +9,7 @@ use crate::ops::{Health, ShownRing};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::{
     Call, Dialect, ErrorCode, Operation, QueryParams, Request, RequestId, Response, ResponseBody, S3Error,
-    TargetResource, VendorHeaders, route,
+    TargetResource, VendorHeaders, route, uri,
 };
 
 impl Service {
@@ -42,6 +42,7 @@ impl Service {
         entry.dialect = Dialect::Aws;
         entry.user = Some(identity.name().to_owned());
         entry.person = identity.person().cloned();
+        entry.place = Some(place_of(&target));
         let cors = CorsHeaders::new();
         match self.run_as(identity, target, request, &mut entry, &received) {
             Ok(Response { body: ResponseBody::Deferred(work), .. }) => {
@@ -92,5 +93,14 @@ impl Service {
         CountingBody::wrap(&mut request.body, received);
         let mut call = Call::new(entry.arrival(), operation, target, request).with_query(query);
         self.perform(identity, &mut call, entry)
+    }
+}
+
+/// A target in the form of a path.
+fn place_of(target: &TargetResource) -> String {
+    match target {
+        TargetResource::Service => "/".to_owned(),
+        TargetResource::Bucket(bucket) => format!("/{bucket}"),
+        TargetResource::Object { bucket, key } => format!("/{bucket}/{}", uri::encode_path(key.as_str())),
     }
 }

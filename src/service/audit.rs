@@ -1,87 +1,16 @@
-//! The audit log: records of the attempts to change what is kept and who has access, and their
-//! collection during a request.
+//! The collection of a record for the audit during a request.
 
-use crate::auth::{Authorized, OidcPerson};
+use std::sync::Arc;
+
+use super::audit_record::{AuditLog, AuditRecord, AuditedState};
+use super::audit_trail::AuditTrail;
+use crate::auth::{Authorized, Identity, OidcPerson};
 use crate::base::Timestamp;
 use crate::ops::{AuditScope, Context, audit_scope};
 use crate::s3::operation::ResourceLevel;
 use crate::s3::{
     Call, ErrorCode, Operation, QueryParams, Response, S3Error, TargetResource, VersionDeletion,
 };
-
-/// The longest value of `before` and `after` that is recorded whole, in bytes. A bucket policy of
-/// the largest size fits.
-const STATE_MAX_BYTES: usize = 32 * 1024;
-
-/// One attempt at a change. It holds no secrets.
-#[derive(Debug, Default)]
-pub struct AuditRecord<'r> {
-    /// The time of the attempt.
-    pub time: Timestamp,
-    /// The id of the request; `None` for a change that is not made by a request.
-    pub id: Option<&'r str>,
-    /// The user, if it is authenticated.
-    pub user: Option<&'r str>,
-    /// The person who acts as the user, where an OpenID provider vouched for it.
-    pub person: Option<&'r OidcPerson>,
-    /// The ARN of the session whose keys signed the request.
-    pub session: Option<&'r str>,
-    /// The address of the client.
-    pub peer: Option<&'r str>,
-    /// The operation.
-    pub action: &'r str,
-    pub bucket: Option<&'r str>,
-    /// The key of the object.
-    pub key: Option<&'r str>,
-    /// The version, as clients name it.
-    pub version: Option<&'r str>,
-    /// The name of the user or owner that the change concerns.
-    pub subject: Option<&'r str>,
-    /// The value before the attempt.
-    pub before: Option<&'r AuditedState>,
-    /// The value after a change.
-    pub after: Option<&'r AuditedState>,
-    /// The status of the response; `None` for a change that is not made by a request.
-    pub status: Option<u16>,
-    /// The code of the error.
-    pub error: Option<&'r str>,
-}
-
-/// A destination for audit records.
-pub trait AuditLog: Send + Sync {
-    /// Whether a line can be written. After a failure, an implementation tries again here.
-    fn is_writable(&self) -> bool;
-
-    /// Records attempts after their outcome and before the response. The records are durable on
-    /// return, unless the implementation reports otherwise; `is_writable` is then false until a
-    /// later record can be written.
-    fn record(&self, records: &[AuditRecord<'_>]);
-}
-
-/// A recorded value, bounded in size.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditedState {
-    /// The value, or the beginning of a long one.
-    pub text: String,
-    /// The length of the whole value in bytes, if `text` is only its beginning.
-    pub cut_from: Option<usize>,
-}
-
-impl AuditedState {
-    /// The value, cut if it is long.
-    pub fn new(mut text: String) -> Self {
-        let whole = text.len();
-        if whole <= STATE_MAX_BYTES {
-            return Self { text, cut_from: None };
-        }
-        let mut end = STATE_MAX_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        Self { text, cut_from: Some(whole) }
-    }
-}
 
 /// The attempt of a request in progress.
 pub(super) struct AuditEntry {
@@ -91,6 +20,8 @@ pub(super) struct AuditEntry {
     key: Option<String>,
     version: Option<String>,
     subject: Option<String>,
+    access_key: Option<Arc<str>>,
+    console_session: Option<u64>,
     before: Option<AuditedState>,
     after: Option<AuditedState>,
     deletions: Vec<VersionDeletion>,
@@ -109,19 +40,22 @@ pub(super) struct AuditOutcome<'o> {
 }
 
 impl AuditEntry {
-    /// The attempt that a request makes; `None` if it is not audited.
+    /// The attempt that a request makes; `None` if it is not audited. Without a log, deletions of
+    /// versions are not: they are writes of objects, of which there may be many.
     pub(super) fn begin(
         operation: Operation,
         target: &TargetResource,
         query: &QueryParams,
+        has_log: bool,
     ) -> Option<Box<Self>> {
         let scope = audit_scope(operation);
-        let version = query.get("versionId").map(str::to_owned);
         match scope {
             AuditScope::None => return None,
-            AuditScope::NamedVersion if version.is_none() => return None,
+            AuditScope::NamedVersion if !has_log || !query.has("versionId") => return None,
+            AuditScope::VersionsInBody if !has_log => return None,
             AuditScope::Every | AuditScope::NamedVersion | AuditScope::VersionsInBody => {}
         }
+        let version = query.get("versionId").map(str::to_owned);
         let level = target.level();
         Some(Box::new(Self {
             scope,
@@ -130,10 +64,18 @@ impl AuditEntry {
             key: (level == ResourceLevel::Object).then(|| target.key().to_owned()),
             version,
             subject: query.get("owner").filter(|_| level == ResourceLevel::Service).map(str::to_owned),
+            access_key: None,
+            console_session: None,
             before: None,
             after: None,
             deletions: Vec::new(),
         }))
+    }
+
+    /// Notes by what the sender is known.
+    pub(super) fn sent_by(&mut self, identity: &Identity) {
+        self.access_key = identity.access_key().cloned();
+        self.console_session = identity.console_session();
     }
 
     /// Runs the operation and keeps the values before and after it. Nothing is changed while the
@@ -169,10 +111,15 @@ impl AuditEntry {
         outcome
     }
 
-    /// Records the attempt: one record, or one for each version that the body names.
-    pub(super) fn conclude(&self, log: &dyn AuditLog, outcome: &AuditOutcome<'_>) {
+    /// Records the attempt: one record, or one for each version that the body names. Those about
+    /// deletions of versions are in the log alone.
+    pub(super) fn conclude(&self, trail: &AuditTrail, outcome: &AuditOutcome<'_>) {
+        if self.scope == AuditScope::Every {
+            return trail.record(&[self.record(outcome)]);
+        }
+        let Some(log) = trail.log() else { return };
         let is_refused = outcome.error.is_some();
-        if self.scope != AuditScope::VersionsInBody || (self.deletions.is_empty() && is_refused) {
+        if self.scope == AuditScope::NamedVersion || (self.deletions.is_empty() && is_refused) {
             return log.record(&[self.record(outcome)]);
         }
         if self.deletions.is_empty() {
@@ -203,6 +150,8 @@ impl AuditEntry {
             user: outcome.user,
             person: outcome.person,
             session: outcome.session,
+            access_key: self.access_key.as_deref(),
+            console_session: self.console_session,
             peer: outcome.peer,
             action: self.action,
             bucket: self.bucket.as_deref(),
@@ -214,19 +163,5 @@ impl AuditEntry {
             status: Some(outcome.status),
             error: outcome.error,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_value_is_cut_between_characters_and_says_so() {
-        let whole = AuditedState::new("x".repeat(STATE_MAX_BYTES));
-        assert_eq!((whole.text.len(), whole.cut_from), (STATE_MAX_BYTES, None));
-        let long = format!("{}é", "x".repeat(STATE_MAX_BYTES - 1));
-        let cut = AuditedState::new(long);
-        assert_eq!((cut.text.len(), cut.cut_from), (STATE_MAX_BYTES - 1, Some(STATE_MAX_BYTES + 1)));
     }
 }

@@ -1,7 +1,7 @@
 //! Acts of administration, and their records in the audit log.
 
 use super::Service;
-use super::audit::AuditRecord;
+use super::audit_record::{AuditLog as _, AuditRecord};
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::s3::Request;
@@ -35,9 +35,9 @@ impl Service {
         act: &AuditedAct<'_>,
         run: impl FnOnce() -> Result<T, UserError>,
     ) -> Result<T, UserError> {
-        let log = self.recorder.audit_log.as_deref();
+        let trail = &self.recorder.audit;
         // Before the act: one that no record can follow must not be done.
-        if log.is_some_and(|log| !log.is_writable()) {
+        if !trail.is_writable() {
             return Err(UserError::Failed("the audit log cannot be written".to_owned()));
         }
         let done = check(act.identity, act.permission).and_then(|()| run());
@@ -58,6 +58,8 @@ impl Service {
             user: Some(act.identity.name()),
             person: act.identity.person().map(|person| &**person),
             session: act.identity.session().map(|session| session.arn()),
+            access_key: act.identity.access_key().map(|key| &**key),
+            console_session: act.identity.console_session(),
             peer: peer.as_deref(),
             action: act.name,
             subject: act.subject,
@@ -66,9 +68,7 @@ impl Service {
             ..AuditRecord::default()
         };
         // Refused acts, too, with the reason.
-        if let Some(log) = log {
-            log.record(std::slice::from_ref(&record));
-        }
+        trail.record(&[record]);
         done
     }
 }

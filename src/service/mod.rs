@@ -1,9 +1,12 @@
 //! Floor 5: the handling of a request, from its head to its response.
 
 mod access_log;
+mod activity;
 mod api;
 mod as_user;
 mod audit;
+mod audit_record;
+mod audit_trail;
 mod audited_act;
 mod bucket_logs;
 mod client_address;
@@ -24,6 +27,7 @@ mod policies;
 mod queries;
 mod recent;
 mod replication;
+mod request_ring;
 mod staleness;
 mod standby;
 mod sts;
@@ -33,7 +37,7 @@ mod website;
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never};
@@ -62,8 +66,11 @@ pub use crate::webhook::TargetState;
 use crate::webhook::WebhookFigures;
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
+use activity::LoadSource;
+pub use activity::{Activity, LastActs, RequestRates, ServerLoad};
 use audit::AuditEntry;
-pub use audit::{AuditLog, AuditRecord, AuditedState};
+pub use audit_record::{AuditLog, AuditRecord, AuditedState};
+pub use audit_trail::{AuditTrail, NotedAct};
 use bucket_logs::LoggedRequest;
 pub use bucket_logs::{BucketLogFigures, BucketLogs, DueRecords};
 pub use client_address::{TrustedProxy, client_address, last_of_list};
@@ -82,6 +89,7 @@ pub use policies::{
 pub use queries::KeyPlace;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};
+use request_ring::RequestRing;
 pub use staleness::Staleness;
 use standby::refused_write;
 pub use standby::{StandbyService, StandbyState};
@@ -137,6 +145,8 @@ pub struct Service {
     users: Option<Arc<dyn UserDirectory>>,
     web_identities: WebIdentities,
     is_trusted_proxy: TrustedProxy,
+    /// Tells the load of the listener of S3 requests, once there is one.
+    load: OnceLock<Box<LoadSource>>,
     /// The rewrap that is under way.
     rewrap: Mutex<Option<RewrapRun>>,
 }
@@ -158,8 +168,9 @@ struct RequestRecorder {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     recent: Arc<RecentRequests>,
+    last_requests: Arc<RequestRing>,
     access_log: Arc<dyn AccessLog>,
-    audit_log: Option<Arc<dyn AuditLog>>,
+    audit: Arc<AuditTrail>,
     /// The logs of buckets, where they are delivered.
     bucket_logs: Option<Arc<BucketLogs>>,
     /// Marks the answers of a standby, which takes no writes.
@@ -205,8 +216,9 @@ impl Service {
             clock,
             metrics: Arc::default(),
             recent: Arc::default(),
+            last_requests: Arc::default(),
             access_log: Arc::new(ProcessLog),
-            audit_log: None,
+            audit: Arc::default(),
             bucket_logs: None,
             staleness: None,
         };
@@ -229,6 +241,7 @@ impl Service {
             users: None,
             web_identities,
             is_trusted_proxy: Box::new(|_| false),
+            load: OnceLock::new(),
             rewrap: Mutex::default(),
         }
     }
@@ -281,8 +294,14 @@ impl Service {
 
     /// The same service with `log` as its audit log. By default there is none.
     #[must_use]
-    pub fn with_audit_log(mut self, log: Arc<dyn AuditLog>) -> Self {
-        self.recorder.audit_log = Some(log);
+    pub fn with_audit_log(self, log: Arc<dyn AuditLog>) -> Self {
+        self.with_audit_trail(Arc::new(AuditTrail::new(Some(log))))
+    }
+
+    /// The same service, whose acts are recorded in `trail`, which others may write to as well.
+    #[must_use]
+    pub fn with_audit_trail(mut self, trail: Arc<AuditTrail>) -> Self {
+        self.recorder.audit = trail;
         self
     }
 
@@ -384,6 +403,7 @@ impl Service {
         // 1. The host decides before the path: at a website every path is a key, those of the
         //    server's pages included.
         if let Some(bucket) = self.website_bucket(&request) {
+            entry.place = Some(format!("/{bucket}{}", request.path));
             return self.website(&bucket, &request, entry);
         }
         // 2. Pages and the API: `-` is no bucket's name. They come before the query is parsed, so
@@ -419,6 +439,8 @@ impl Service {
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
+        let host_bucket = self.settings.addressing.bucket_of_host(host(&request));
+        entry.place = host_bucket.map(|bucket| format!("/{bucket}{}", request.path));
         if self.recorder.staleness.is_some() && !matches!(request.method, Method::Get | Method::Head) {
             return Err(refused_write());
         }
@@ -495,7 +517,8 @@ impl Service {
         others.join(",")
     }
 
-    /// Has the attempt of a request audited, if there is an audit log.
+    /// Has the attempt of a request audited: in the audit log, if there is one, and if it is one of
+    /// the acts that are kept in memory.
     fn begin_audit(
         &self,
         entry: &mut RequestLogEntry,
@@ -503,9 +526,8 @@ impl Service {
         target: &TargetResource,
         query: &QueryParams,
     ) {
-        if self.recorder.audit_log.is_some() {
-            entry.audit = AuditEntry::begin(operation, target, query);
-        }
+        let has_log = self.recorder.audit.log().is_some();
+        entry.audit = AuditEntry::begin(operation, target, query, has_log);
     }
 
     /// Runs the operation of a call, if its sender may.
@@ -517,6 +539,9 @@ impl Service {
     ) -> Result<Response, S3Error> {
         for logged in &mut entry.logged {
             logged.sent_by(identity, call);
+        }
+        if let Some(audit) = &mut entry.audit {
+            audit.sent_by(identity);
         }
         call.named_objects = (!entry.logged.is_empty()).then(Vec::new);
         let outcome = self.perform_unlogged(identity, call, entry);
@@ -549,8 +574,8 @@ impl Service {
         call: &mut Call<'_>,
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
-        match (&mut entry.audit, &self.recorder.audit_log) {
-            (Some(audit), Some(log)) => audit.run(&**log, &self.context, proof, call),
+        match (&mut entry.audit, self.recorder.audit.log()) {
+            (Some(audit), Some(log)) => audit.run(log, &self.context, proof, call),
             _ => self.context.dispatch(proof, call),
         }
     }
@@ -579,8 +604,7 @@ impl Service {
 
     /// Whether the request was sent to the host of a bucket or of its website.
     pub fn is_host_of_bucket(&self, request: &Request<'_>) -> bool {
-        let host = request.headers.get_str("host").unwrap_or_default();
-        self.settings.addressing.is_of_bucket(host) || self.website_bucket(request).is_some()
+        self.settings.addressing.is_of_bucket(host(request)) || self.website_bucket(request).is_some()
     }
 
     fn route(
@@ -589,8 +613,7 @@ impl Service {
         query: &QueryParams,
         dialect: Dialect,
     ) -> Result<(TargetResource, Operation), S3Error> {
-        let host = request.headers.get_str("host").unwrap_or_default();
-        let target = self.settings.addressing.target(&request.path, host)?;
+        let target = self.settings.addressing.target(&request.path, host(request))?;
         let copies = VendorHeaders::new(&request.headers, dialect).get("copy-source").is_some()
             || hoisted::has_header(query, dialect, "copy-source");
         let operation = route::operation(&request.method, target.level(), query, copies)?;
@@ -616,6 +639,11 @@ impl Service {
 const STORE_MARK: &str = "p-siltstone-store";
 /// The most stores that it names beside.
 const STORES_MAX: usize = 64;
+
+/// The host that the request was sent to, as it says.
+fn host<'r>(request: &'r Request<'_>) -> &'r str {
+    request.headers.get_str("host").unwrap_or_default()
+}
 
 /// The outcome with another header.
 fn marked(
@@ -658,9 +686,7 @@ impl RequestRecorder {
         response = without_type_of_nothing(response);
         cors::add_headers(&mut response, cors);
         // The record is durable before the response leaves.
-        if let Some(log) = &self.audit_log {
-            entry.audit(&**log, response.status);
-        }
+        entry.audit(&self.audit, response.status);
         entry.conclude(&response, received, self, self.clock.instant());
         response
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::access_log::AccessRecord;
-use crate::base::{NOT_POISONED, Timestamp};
+use crate::base::{NOT_POISONED, Timestamp, beginning_of};
 
 /// Requests that each list keeps.
 const KEPT_MAX: usize = 50;
@@ -15,8 +15,7 @@ const TEXT_MAX_BYTES: usize = 256;
 /// A request that took as long is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A request that failed, or was slow. It has no query and no header, so that it can hold no
-/// signature.
+/// A request. It has no query and no header, so that it can hold no signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedRequest {
     /// The time of arrival.
@@ -34,6 +33,10 @@ pub struct NotedRequest {
     pub status: u16,
     /// The code of the error in the response.
     pub error: Option<String>,
+    /// Bytes of the request body that were read.
+    pub received: u64,
+    /// Bytes of the response body, as announced.
+    pub sent: u64,
     /// The time from the head of the request to the head of the response.
     pub took: Duration,
 }
@@ -83,11 +86,13 @@ fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
         time: record.time,
         id: record.id.to_owned(),
         peer: record.peer.map(|peer| peer.ip()),
-        user: record.user.map(beginning),
+        user: record.user.map(|user| beginning_of(user, TEXT_MAX_BYTES).to_owned()),
         operation: record.operation.to_owned(),
-        path: beginning(record.path),
+        path: beginning_of(record.path, TEXT_MAX_BYTES).to_owned(),
         status: record.status,
         error: record.error.map(str::to_owned),
+        received: record.received,
+        sent: record.sent,
         took: record.took,
     };
     let mut list = list.lock().expect(NOT_POISONED);
@@ -99,11 +104,6 @@ fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
 
 fn newest_first(list: &Mutex<VecDeque<NotedRequest>>) -> Vec<NotedRequest> {
     list.lock().expect(NOT_POISONED).iter().rev().cloned().collect()
-}
-
-fn beginning(text: &str) -> String {
-    let end = (0..=text.len().min(TEXT_MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end));
-    text[..end.unwrap_or(0)].to_owned()
 }
 
 #[cfg(test)]

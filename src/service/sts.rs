@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Service;
 use super::access_log::RequestLogEntry;
-use super::audit::{AuditRecord, AuditedState};
+use super::audit_record::{AuditLog as _, AuditRecord, AuditedState};
 use super::iam::IamCall;
 use super::web_identity::{PROVIDER_AWAY, VouchedSession};
 use crate::auth::{FederationRequest, Identity, IssuedSession, RoleRequest, SealingKey, WebIdentity};
@@ -152,7 +152,7 @@ impl Service {
 
     /// Refuses to hand out keys where that could not be recorded.
     fn check_audit(&self) -> Result<(), CallError> {
-        if self.recorder.audit_log.as_deref().is_some_and(|log| !log.is_writable()) {
+        if !self.recorder.audit.is_writable() {
             let message = "The audit log cannot be written, so that no session is handed out.";
             return Err(CallError::new(503, "ServiceUnavailable", message));
         }
@@ -174,14 +174,13 @@ impl Service {
         issued
     }
 
-    /// Records an attempt to get keys, if there is an audit log.
+    /// Records an attempt to get keys.
     fn audit_session(
         &self,
         audited: &AuditedCall<'_>,
         issued: Result<&IssuedSession, &CallError>,
         entry: &RequestLogEntry,
     ) {
-        let Some(log) = self.recorder.audit_log.as_deref() else { return };
         let AuditedCall { call, caller, identity, params } = audited;
         let state = issued.ok().map(|session| {
             let policy = params.get("Policy");
@@ -197,11 +196,12 @@ impl Service {
             AuditedState::new(state.to_string())
         });
         let peer = entry.peer().map(|peer| peer.to_string());
-        log.record(&[AuditRecord {
+        self.recorder.audit.record(&[AuditRecord {
             time: entry.begun,
             id: Some(entry.id.as_str()),
             user: caller.map(Identity::name),
             session: caller.and_then(|caller| caller.session()).map(|session| session.arn()),
+            access_key: caller.and_then(|caller| caller.access_key()).map(|key| &**key),
             peer: peer.as_deref(),
             action: call.as_str(),
             subject: match call {

@@ -197,6 +197,10 @@ pub struct ChangeSender<'s> {
     pub person: Option<&'s OidcPerson>,
     /// The ARN of the session whose keys signed.
     pub session: Option<&'s str>,
+    /// The access key that signed, or that a session of the console stands for.
+    pub access_key: Option<&'s str>,
+    /// The number of the session of the console.
+    pub console_session: Option<u64>,
     /// The address of the client.
     pub peer: &'s str,
 }
@@ -309,7 +313,14 @@ impl Service {
         let peer = request.peer.map_or_else(String::new, |peer| peer.ip().to_string());
         let person = identity.person().map(|person| &**person);
         let session = identity.session().map(|session| session.arn());
-        let sender = ChangeSender { user: identity.name(), person, session, peer: &peer };
+        let sender = ChangeSender {
+            user: identity.name(),
+            person,
+            session,
+            access_key: identity.access_key().map(|key| &**key),
+            console_session: identity.console_session(),
+            peer: &peer,
+        };
         // A refused attempt is in the audit log, too: it may be the first sign of a stolen key.
         if let Err(denied) = check_change(identity, change)
             && !change.is_of_own(identity)

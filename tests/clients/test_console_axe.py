@@ -110,7 +110,7 @@ def test_no_page_breaks_a_rule(visit, stage, axe, tmp_path):  # noqa: F811
     pages.open("bucket?name=box&versions=1", "box")
     pages.open("bucket?name=none", "That did not work")
     fill_in_all(pages, stage)
-    looks = [("state", "State"), ("users", "Users"), ("settings?name=box", "Settings of box"), ("", "Buckets"), ("bucket?name=open&grid=1", "open")]
+    looks = [("state", "State"), ("activity", "Activity"), ("activity?status=5xx", "Activity"), ("audit", "Audit"), ("users", "Users"), ("settings?name=box", "Settings of box"), ("", "Buckets"), ("bucket?name=open&grid=1", "open")]
     for address, heading in looks:
         pages.open(address, heading)
     browser.page.keyboard.press("?")

@@ -69,6 +69,9 @@ PAGES = {
     "file-deleted": "object?bucket=holiday&key=2026%2Fthrown-away-01.txt",
     "settings": "settings?name=holiday",
     "state": "state",
+    "activity": "activity",
+    "activity-errors": "activity?status=errors",
+    "audit": "audit",
     "users": "users",
     "account": "account",
     "connect": "connect",
@@ -372,3 +375,25 @@ def test_every_icon_is_in_the_sprite():
     used = {name for template in templates.glob("*.html") for name in re.findall(r'href="#(i-[a-z-]+)"', template.read_text())}
     by_kind = {f"i-{kind}" for kind in ["file", "text", "image", "video", "audio", "archive"]}
     assert used | by_kind <= drawn
+
+
+def test_the_activity_shows_what_happens_until_it_is_stopped(visit, s3, bucket):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}activity?bucket={bucket}")
+    page.get_by_role("heading", name="Activity", level=1).wait_for()
+    assert page.get_by_text("while-it-is-shown").count() == 0
+    s3.put_object(Bucket=bucket, Key="while-it-is-shown", Body=b"x" * 2048)
+    row = page.locator("tr", has_text="while-it-is-shown")
+    row.wait_for()
+    assert "2.0 KiB" in row.inner_text() and "PutObject" in row.inner_text()
+    live = page.get_by_role("button", name="Live")
+    live.click()
+    assert live.get_attribute("aria-pressed") == "false"
+    s3.put_object(Bucket=bucket, Key="after-it-was-stopped", Body=b"x")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_500)
+    assert asked == [] and page.get_by_text("after-it-was-stopped").count() == 0
+    page.get_by_role("link", name="Refresh").click()
+    page.locator("tr", has_text="after-it-was-stopped").wait_for()

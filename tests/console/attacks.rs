@@ -209,6 +209,8 @@ fn strangers_read_nothing() {
         "s3?bucket=b&key=k",
         "state",
         "outbound",
+        "activity",
+        "audit",
     ] {
         let answer = stranger.get(page);
         assert!(answer.status == 401 && !answer.text().contains("secret bytes"), "{page}: {}", answer.text());
@@ -229,6 +231,8 @@ fn every_response_is_guarded() {
         "connect",
         "state",
         "outbound",
+        "activity",
+        "audit",
         "nothing",
         "bucket?name=none",
         "s3?bucket=b",

@@ -1,6 +1,7 @@
 //! The console, in this process: its pages and, above all, the attacks that it must withstand.
 
 mod account;
+mod activity;
 mod archive;
 mod attacks;
 mod deleted;

@@ -35,7 +35,7 @@ pub(crate) fn change(
     let done = edit(change, forced, file);
     let Some(log) = log else { return done.map_err(CliError::refused) };
     let uid = format!("uid {}", rustix::process::getuid().as_raw());
-    let origin = ChangeOrigin { user: Some(&uid), person: None, session: None, peer: "command" };
+    let origin = ChangeOrigin { user: Some(&uid), peer: "command", ..ChangeOrigin::SIGNAL };
     match &done {
         Ok(_) => file.list().record_changes(&before, &log, origin),
         Err(_) => origin.record_refused(change.audited_as(), Some(change.name()), &log),

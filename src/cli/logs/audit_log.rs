@@ -79,6 +79,12 @@ fn json_line(record: &AuditRecord<'_>) -> String {
     if record.session.is_some() {
         add("session", record.session.into());
     }
+    if record.access_key.is_some() {
+        add("access_key", record.access_key.into());
+    }
+    if record.console_session.is_some() {
+        add("console_session", record.console_session.into());
+    }
     add("peer", record.peer.into());
     add("action", record.action.into());
     add("bucket", record.bucket.into());

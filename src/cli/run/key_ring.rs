@@ -8,12 +8,11 @@ use log::{error, info, warn};
 use siltstone::base::{Clock as _, Entropy, OsEntropy, SystemClock, Timestamp};
 use siltstone::fs::{SecretFile, share_disk};
 use siltstone::keys::{self, KeyRing, RingKey, SharedKeyRing};
-use siltstone::service::{AuditLog as _, AuditRecord};
+use siltstone::service::{AuditLog as _, AuditRecord, AuditTrail};
 
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
-use crate::cli::logs::audit_log::AuditLogFile;
 use crate::cli::users::users_file::warn_of_readers;
 
 /// The name of the file, also among the credentials that systemd hands over.
@@ -86,7 +85,8 @@ impl KeysFile {
 pub(crate) struct RunningKeys {
     file: KeysFile,
     pub(crate) ring: Arc<SharedKeyRing>,
-    audit_log: Option<Arc<AuditLogFile>>,
+    /// Where its changes are recorded, once that is known.
+    audit: Option<Arc<AuditTrail>>,
 }
 
 impl RunningKeys {
@@ -105,7 +105,7 @@ impl RunningKeys {
             file.create_if_missing(SystemClock.now(), &OsEntropy);
         }
         let ring = file.read().map_err(CliError::start)?;
-        Ok(Self { file, ring: Arc::new(SharedKeyRing::new(ring)), audit_log: None })
+        Ok(Self { file, ring: Arc::new(SharedKeyRing::new(ring)), audit: None })
     }
 
     /// The path of the file, as commands in other working directories need it.
@@ -119,8 +119,8 @@ impl RunningKeys {
     }
 
     /// The same, whose changes are recorded.
-    pub(crate) fn with_audit_log(self, audit_log: Option<Arc<AuditLogFile>>) -> Self {
-        Self { audit_log, ..self }
+    pub(crate) fn with_audit(self, audit: Arc<AuditTrail>) -> Self {
+        Self { audit: Some(audit), ..self }
     }
 
     /// Reads the file again. If it is broken the previous keys stay in effect.
@@ -153,7 +153,7 @@ impl RunningKeys {
     }
 
     fn record(&self, changes: &[KeyChange], error: Option<&str>) {
-        let Some(log) = self.audit_log.as_ref().filter(|_| !changes.is_empty()) else { return };
+        let Some(log) = self.audit.as_ref().filter(|_| !changes.is_empty()) else { return };
         let time = SystemClock.now();
         let records = changes.iter().map(|change| AuditRecord {
             time,

@@ -196,6 +196,11 @@ impl Listeners {
         self.console.as_ref().map_or_else(|| self.s3.local_addr(), Server::local_addr)
     }
 
+    /// The handle of the server of S3 requests.
+    pub(crate) fn s3_handle(&self) -> Handle {
+        self.s3.handle()
+    }
+
     /// Handles that stop the servers.
     pub(crate) fn handles(&self) -> Vec<Handle> {
         self.console.iter().map(Server::handle).chain([self.s3.handle()]).collect()

@@ -15,7 +15,7 @@ use siltstone::console::ConsoleAccess;
 use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::LifecycleFigures;
-use siltstone::service::{BucketLogs, HtmlSandbox, Service};
+use siltstone::service::{AuditLog, AuditTrail, BucketLogs, HtmlSandbox, Service};
 use siltstone::store::{Health, Store};
 use siltstone::webhook::{self, WebhookSettings};
 
@@ -104,7 +104,7 @@ pub(crate) fn serve(
         list,
         Arc::clone(&authenticator),
         Arc::clone(&store),
-        logs.audit.clone(),
+        Arc::clone(&logs.trail),
     ));
     // The users file is often in the directory.
     let service = if options.store.read_only { service } else { service.with_users(users.clone()) };
@@ -125,6 +125,8 @@ pub(crate) fn serve(
         Arc::clone(&service),
         console,
     )?;
+    let s3 = listeners.s3_handle();
+    service.show_load(move || s3.load());
     // After it is bound: a start that fails there leaves the positions as they are.
     if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
@@ -132,7 +134,7 @@ pub(crate) fn serve(
     let expiry_log = logs.access.clone();
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, service, expiries };
-    let keys = keys.with_audit_log(logs.audit.clone());
+    let keys = keys.with_audit(Arc::clone(&logs.trail));
     let reloader = Reloader { users, keys, tls, logs, webhooks: reloaded, metrics_token };
     let started = StartedServer { listeners, store, reloader, work, first_start: link };
     started.run_until_stopped(options, manager)
@@ -199,6 +201,8 @@ fn endpoint(options: &ServerOptions, address: SocketAddr) -> Option<String> {
 struct LogFiles {
     access: Option<Arc<AccessLogFile>>,
     audit: Option<Arc<AuditLogFile>>,
+    /// The last acts, which the audit log has, too.
+    trail: Arc<AuditTrail>,
 }
 
 impl LogFiles {
@@ -206,7 +210,9 @@ impl LogFiles {
         let access = open_access_log(options)?;
         let audit = options.logs.audit_log.as_deref().map(AuditLogFile::open);
         let audit = audit.transpose().map_err(CliError::start)?.map(Arc::new);
-        Ok(Self { access, audit })
+        let log = audit.clone().map(|log| log as Arc<dyn AuditLog>);
+        let trail = Arc::new(AuditTrail::new(log));
+        Ok(Self { access, audit, trail })
     }
 
     /// The service, which writes to them.
@@ -215,10 +221,7 @@ impl LogFiles {
             Some(log) => service.with_access_log(log.clone()),
             None => service,
         };
-        match &self.audit {
-            Some(log) => service.with_audit_log(log.clone()),
-            None => service,
-        }
+        service.with_audit_trail(Arc::clone(&self.trail))
     }
 
     fn reopen(&self) {

@@ -7,8 +7,8 @@ use log::{error, info};
 use siltstone::auth::{Authenticator, KeyPair, NameKind, SealingKey, Users};
 use siltstone::base::OsEntropy;
 use siltstone::service::{
-    AuditLog as _, ChangeSender, GrantEntry, GroupEntry, IamChange, PolicyChange, PolicyEntry, PolicyHolder,
-    ProviderEntry, RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
+    AuditLog as _, AuditTrail, ChangeSender, GrantEntry, GroupEntry, IamChange, PolicyChange, PolicyEntry,
+    PolicyHolder, ProviderEntry, RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
 };
 use siltstone::store::Store;
 
@@ -19,14 +19,13 @@ use super::user_changes::{ChangeOrigin, UserList};
 use super::user_checks::{check_iam, check_new, check_policies};
 use super::users_file::UsersFile;
 use super::users_text;
-use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The users file, and what its users are in effect for.
 pub(crate) struct RunningUsers {
     file: UsersFile,
     authenticator: Arc<Authenticator>,
     store: Arc<Store>,
-    audit_log: Option<Arc<AuditLogFile>>,
+    audit: Arc<AuditTrail>,
     /// The users in effect, as the audit log knows them. Its lock is held from an edit of the file
     /// until the edit is in effect, so that no older version of the file follows a newer one.
     known: Mutex<UserList>,
@@ -39,9 +38,9 @@ impl RunningUsers {
         known: UserList,
         authenticator: Arc<Authenticator>,
         store: Arc<Store>,
-        audit_log: Option<Arc<AuditLogFile>>,
+        audit: Arc<AuditTrail>,
     ) -> Self {
-        Self { file, authenticator, store, audit_log, known: Mutex::new(known) }
+        Self { file, authenticator, store, audit, known: Mutex::new(known) }
     }
 
     /// Reads the users file again, on a signal. If it is broken the previous users stay in effect.
@@ -49,9 +48,7 @@ impl RunningUsers {
         match self.load(&mut self.known(), ChangeOrigin::SIGNAL) {
             Ok(()) => info!("the users file was read again"),
             Err(problem) => {
-                if let Some(log) = &self.audit_log {
-                    ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log);
-                }
+                ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, &*self.audit);
                 error!("the users are unchanged: {problem}");
             }
         }
@@ -62,9 +59,7 @@ impl RunningUsers {
         // The quotas first: no request of a new user is without its quota.
         self.store.configure_owner_quotas(users.quotas().clone());
         self.authenticator.replace(users);
-        if let Some(log) = &self.audit_log {
-            list.record_changes(known, log, origin);
-        }
+        list.record_changes(known, &*self.audit, origin);
         *known = list;
         Ok(())
     }
@@ -108,7 +103,7 @@ impl RunningUsers {
         {
             return Err(UserError::Taken { kind: "user", name: Users::ADMINISTRATOR.to_owned() });
         }
-        match self.audit_log.as_ref().is_none_or(|log| log.is_writable()) {
+        match self.audit.is_writable() {
             true => Ok(()),
             false => {
                 Err(UserError::Failed("the audit log cannot be written, so no user is changed".to_owned()))
@@ -205,8 +200,8 @@ fn is_of_user(change: &IamChange) -> bool {
 }
 
 fn origin_of(sender: ChangeSender<'_>) -> ChangeOrigin<'_> {
-    let ChangeSender { user, person, session, peer } = sender;
-    ChangeOrigin { user: Some(user), person, session, peer }
+    let ChangeSender { user, person, session, access_key, console_session, peer } = sender;
+    ChangeOrigin { user: Some(user), person, session, access_key, console_session, peer }
 }
 
 impl UserDirectory for RunningUsers {
@@ -270,9 +265,6 @@ impl UserDirectory for RunningUsers {
     }
 
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
-        let origin = origin_of(sender);
-        if let Some(log) = &self.audit_log {
-            origin.record_refused(change.audited_as(), Some(change.name()), log);
-        }
+        origin_of(sender).record_refused(change.audited_as(), Some(change.name()), &*self.audit);
     }
 }

@@ -5,10 +5,8 @@ use serde_json::Value;
 use siltstone::auth::{KeyPair, OidcPerson, Users};
 use siltstone::base::digest::Sha256;
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::service::{AuditLog as _, AuditRecord, AuditedState};
+use siltstone::service::{AuditLog, AuditRecord, AuditedState};
 use toml::{Table, Value as TomlValue};
-
-use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
 const SHOWN: [&str; 21] = [
@@ -120,26 +118,46 @@ pub(crate) struct ChangeOrigin<'o> {
     pub(crate) person: Option<&'o OidcPerson>,
     /// The ARN of the session whose keys signed.
     pub(crate) session: Option<&'o str>,
+    /// The access key that signed, or that a session of the console stands for.
+    pub(crate) access_key: Option<&'o str>,
+    /// The number of the session of the console.
+    pub(crate) console_session: Option<u64>,
     /// The address of a client, `command` or `SIGHUP`.
     pub(crate) peer: &'o str,
 }
 
 impl<'o> ChangeOrigin<'o> {
     /// The server that reads the users file again.
-    pub(crate) const SIGNAL: Self = Self { user: None, person: None, session: None, peer: "SIGHUP" };
+    pub(crate) const SIGNAL: Self = Self {
+        user: None,
+        person: None,
+        session: None,
+        access_key: None,
+        console_session: None,
+        peer: "SIGHUP",
+    };
 
     /// The server that adds a key for the tokens of sessions.
     pub(crate) const SEALING_KEY: Self = Self { peer: "sealing key", ..Self::SIGNAL };
 
     /// Records an attempt that changed nothing.
-    pub(crate) fn record_refused(self, action: &str, subject: Option<&str>, log: &AuditLogFile) {
+    pub(crate) fn record_refused(self, action: &str, subject: Option<&str>, log: &dyn AuditLog) {
         log.record(&[AuditRecord { action, subject, error: Some("Refused"), ..self.record() }]);
     }
 
     fn record(self) -> AuditRecord<'o> {
         let time = SystemClock.now();
-        let Self { user, person, session, peer } = self;
-        AuditRecord { time, user, person, session, peer: Some(peer), ..AuditRecord::default() }
+        let Self { user, person, session, access_key, console_session, peer } = self;
+        AuditRecord {
+            time,
+            user,
+            person,
+            session,
+            access_key,
+            console_session,
+            peer: Some(peer),
+            ..AuditRecord::default()
+        }
     }
 }
 
@@ -175,7 +193,7 @@ impl UserList {
     }
 
     /// Records the changes from `old` to these users.
-    pub(crate) fn record_changes(&self, old: &Self, log: &AuditLogFile, origin: ChangeOrigin<'_>) {
+    pub(crate) fn record_changes(&self, old: &Self, log: &dyn AuditLog, origin: ChangeOrigin<'_>) {
         let changes = self.changes_since(old);
         let states: Vec<_> = changes
             .iter()

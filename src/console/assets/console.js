@@ -1,6 +1,7 @@
 // The entry: what pages can do with scripts. Without them everything but uploads works.
 
 import { beginList, pressInList } from "./list.js";
+import { beginLive } from "./live.js";
 import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
 
 // The address of the page that is shown.
@@ -12,6 +13,7 @@ let turns = 0;
 
 document.documentElement.classList.add("scripts");
 enhance();
+beginLive();
 
 document.addEventListener("dragover", (event) => {
   if (folder() === null) return;

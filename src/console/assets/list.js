@@ -12,8 +12,7 @@ const ROWS_MAX = 1_000;
 
 // Adds to a page what its list can do with scripts.
 export function beginList() {
-  for (const time of document.querySelectorAll("time[datetime]")) tellTime(time);
-  for (const note of document.querySelectorAll(".utc")) note.remove();
+  tellTimes(document);
   const list = document.querySelector("form.list");
   if (list === null) return;
   const all = document.createElement("input");
@@ -29,6 +28,12 @@ export function beginList() {
   list.addEventListener("reset", () => setTimeout(() => tellSelection(list, all)));
   tellSelection(list, all);
   goOn(list, all).catch(() => {});
+}
+
+// Tells the times of a part of the page as the browser's clock has them.
+export function tellTimes(part) {
+  for (const time of part.querySelectorAll("time[datetime]")) tellTime(time);
+  for (const note of part.querySelectorAll(".utc")) note.remove();
 }
 
 // The keys of a list: "j" and "k" lead to the next row and to the previous one, "x" selects it or leaves it out.
@@ -62,7 +67,7 @@ async function goOn(list, all) {
       more.replaceWith(further);
     }
     if (found !== null) found.textContent = `${list.querySelectorAll("tbody tr").length} found${further === null ? "" : " so far"}`;
-    for (const time of list.querySelectorAll("tbody time")) tellTime(time);
+    tellTimes(list);
     tellSelection(list, all);
   }
 }
@@ -102,6 +107,11 @@ function size(bytes) {
 
 function tellTime(shown) {
   const time = new Date(shown.dateTime);
+  // In a log the second counts.
+  if (shown.dataset.clock !== undefined) {
+    shown.textContent = time.toLocaleTimeString();
+    return;
+  }
   let age = (Date.now() - time.getTime()) / 1000;
   if (!Number.isFinite(age)) return;
   const language = document.documentElement.lang;

@@ -1,7 +1,9 @@
 //! The pages: a file for each group, and what all have in common.
 
 mod account;
+mod activity;
 mod archive;
+mod audit;
 mod bucket;
 mod change;
 mod connect;
@@ -23,6 +25,7 @@ mod selected;
 mod settings;
 mod share;
 mod state;
+mod state_tabs;
 mod tagging;
 mod users;
 mod walk;
@@ -46,8 +49,8 @@ pub(super) struct Page {
     user: String,
     /// Whether the user may see the users.
     sees_users: bool,
-    /// Whether the user may see the state of the server.
-    sees_state: bool,
+    /// The page about the server that the navigation leads to, if the user may see one.
+    server_page: Option<&'static str>,
     style: String,
     script: String,
     icon: String,
@@ -66,10 +69,16 @@ impl Page {
     /// The frame for a signed-in user.
     pub(super) fn of(console: &Console, visitor: &Visitor) -> Self {
         let user = visitor.identity.name().to_owned();
-        let sees_state = visitor.identity.may_administer(Action::AdminGetState);
+        let server_page = if visitor.identity.may_administer(Action::AdminGetState) {
+            Some("state")
+        } else if visitor.identity.may_administer(Action::AdminGetActivity) {
+            Some("activity")
+        } else {
+            None
+        };
         let sees_users = visitor.identity.may_administer(Action::AdminListUsers);
         let told = console.sessions.take_told(&visitor.session);
-        Self { user, sees_users, sees_state, told, ..Self::of_stranger(console) }
+        Self { user, sees_users, server_page, told, ..Self::of_stranger(console) }
     }
 
     /// The frame for a browser that has not signed in.
@@ -79,7 +88,7 @@ impl Page {
             root: root.clone(),
             user: String::new(),
             sees_users: false,
-            sees_state: false,
+            server_page: None,
             style: assets::STYLE.address(root),
             script: assets::SCRIPT.address(root),
             icon: assets::ICON.address(root),
@@ -291,6 +300,8 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::Share, true) => share::answer(view),
         (PagePath::Connect, false) => connect::show(view),
         (PagePath::State, false) => state::show(view),
+        (PagePath::Activity, false) => activity::show(view),
+        (PagePath::Audit, false) => audit::show(view),
         (PagePath::Outbound, false) => outbound::show(view),
         (PagePath::Outbound, true) => outbound::resync(view),
         (PagePath::Users, false) => users::show(view),

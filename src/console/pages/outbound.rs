@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::super::s3_client::Refusal;
 use super::super::text::{self, visible};
+use super::state_tabs::StateTabs;
 use super::users::refusal;
 use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
@@ -20,6 +21,7 @@ const REPAIRED_SHOWN_MAX: usize = 10;
 #[template(path = "outbound.html", config = "src/console/askama.toml")]
 struct OutboundPage {
     page: Page,
+    tabs: StateTabs,
     sections: Vec<OutboundSection>,
 }
 
@@ -44,7 +46,8 @@ struct OutboundSection {
 /// The user may not see the state.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let outbound = view.console.service.outbound(&view.visitor.identity).map_err(|error| refusal(&error))?;
-    let page = OutboundPage { page: view.page(), sections: sections(&outbound) };
+    let tabs = StateTabs::of(view, "outbound");
+    let page = OutboundPage { page: view.page(), tabs, sections: sections(&outbound) };
     Ok(html(200, &page.page, &page))
 }
 

@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::super::s3_client::Refusal;
 use super::super::text;
+use super::state_tabs::StateTabs;
 use super::{Page, View, html};
 use crate::auth::Action;
 use crate::s3::Response;
@@ -20,8 +21,7 @@ struct StatePage {
     /// Why writes are refused, if they are.
     problems: Vec<String>,
     rows: Vec<(&'static str, String)>,
-    /// The page of mirrors, webhooks and the remote, where there are some.
-    outbound: Option<String>,
+    tabs: StateTabs,
     keys: Vec<KeyRow>,
     /// What the ring lacks.
     key_lack: Option<String>,
@@ -102,7 +102,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         problems,
         rows,
-        outbound: view.console.service.has_outbound().then(|| view.link("outbound", &[])),
+        tabs: StateTabs::of(view, "state"),
         key_lack: ring.lack(),
         keys_are_with_data: ring.is_with_data,
         keys: ring.keys.into_iter().map(key_row).collect(),

@@ -88,9 +88,10 @@ use self::event_loop::EventLoop;
 use self::poller::Poller;
 use self::work_queues::WorkQueues;
 use self::worker_pool::WorkerPool;
-use super::{Config, Engine, Handle, Outcome, StopSignal};
+use super::{Config, Engine, EngineControl, Handle, Outcome};
 use crate::base::{Clock, limits};
 use crate::s3::Handler;
+use crate::service::ServerLoad;
 
 /// Length of the system's queue of connections that are not accepted yet; the system may shorten
 /// it.
@@ -108,17 +109,30 @@ pub(super) struct DirectServer {
     engine: Arc<DirectEngine>,
 }
 
-/// Stops the engine: sets its flag and wakes the event loop.
+/// The engine as other threads see it. It holds nothing that holds the handler, which may hold it.
 #[derive(Debug)]
-struct Waker {
+struct DirectControl {
     stopping: Arc<AtomicBool>,
     poller: Arc<Poller>,
+    connections: Arc<ConnectionTable>,
+    queues: Arc<WorkQueues>,
+    workers: usize,
 }
 
-impl StopSignal for Waker {
+impl EngineControl for DirectControl {
+    /// Sets the flag and wakes the event loop.
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.poller.wake();
+    }
+
+    fn load(&self) -> Option<ServerLoad> {
+        Some(ServerLoad {
+            workers: self.workers,
+            busy_workers: self.workers.saturating_sub(self.queues.idle_workers()),
+            waiting: self.queues.waiting(),
+            connections: self.connections.counts().serving,
+        })
     }
 }
 
@@ -161,7 +175,13 @@ impl Engine for DirectServer {
 
     fn handle(&self) -> Handle {
         let engine = &self.engine;
-        Handle::new(Waker { stopping: Arc::clone(&engine.stopping), poller: Arc::clone(&engine.poller) })
+        Handle::new(DirectControl {
+            stopping: Arc::clone(&engine.stopping),
+            poller: Arc::clone(&engine.poller),
+            connections: Arc::clone(&engine.connections),
+            queues: Arc::clone(&engine.queues),
+            workers: engine.config.workers,
+        })
     }
 
     /// Runs the event loop in this thread and the workers in their own. When the shutdown time is

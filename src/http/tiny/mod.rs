@@ -31,9 +31,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use self::acceptors::Acceptors;
 use self::exchange::TinyExchange;
 use super::catch_panic::catch_panic;
-use super::{Config, Engine, Handle, Outcome, StopSignal};
+use super::{Config, Engine, EngineControl, Handle, Outcome};
 use crate::base::Clock;
 use crate::s3::Handler;
+use crate::service::ServerLoad;
 
 /// Length of the system's queue of connections that are not accepted yet; the system may shorten
 /// it.
@@ -71,12 +72,16 @@ impl TinyEngine {
     }
 }
 
-impl StopSignal for TinyEngine {
+impl EngineControl for TinyEngine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // It is full if the order has been given before.
         let _ = self.order.0.try_send(());
         self.acceptors.wake(self.config.workers);
+    }
+
+    fn load(&self) -> Option<ServerLoad> {
+        None
     }
 }
 

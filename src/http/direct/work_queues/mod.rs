@@ -184,13 +184,23 @@ impl WorkQueues {
     pub(super) fn is_under_load(&self, class: WorkerClass) -> bool {
         match class {
             WorkerClass::Small => self.has_work(),
-            WorkerClass::Large | WorkerClass::Heavy => self.snapshot.waiting.load(Ordering::Relaxed) > 0,
+            WorkerClass::Large | WorkerClass::Heavy => self.waiting() > 0,
         }
     }
 
     /// Whether a worker waits for requests.
     pub(super) fn has_idle_worker(&self) -> bool {
-        self.snapshot.idle.load(Ordering::Relaxed) > 0
+        self.idle_workers() > 0
+    }
+
+    /// Workers that wait for requests.
+    pub(super) fn idle_workers(&self) -> usize {
+        self.snapshot.idle.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait for a worker.
+    pub(super) fn waiting(&self) -> usize {
+        self.snapshot.waiting.load(Ordering::Relaxed)
     }
 
     /// Waits for the next request that may start. `None` once the queues are closed and hold no
