@@ -415,6 +415,7 @@ const STORE_ROOMS: &[&str] = &[
     "objects",
     "expiry",
     "follow",
+    "history",
     "reclaim",
     "sweep",
     "tier",

@@ -42,6 +42,28 @@ pub struct HistogramSnapshot {
     pub sum: u64,
 }
 
+impl HistogramSnapshot {
+    /// The values that were counted since `before`, an earlier snapshot of the same histogram.
+    #[must_use]
+    pub fn beyond(&self, before: &Self) -> Self {
+        let buckets = self.buckets.iter().zip(&before.buckets);
+        let buckets = buckets.map(|((bound, count), (_, earlier))| (*bound, count.saturating_sub(*earlier)));
+        Self {
+            buckets: buckets.collect(),
+            count: self.count.saturating_sub(before.count),
+            sum: self.sum.wrapping_sub(before.sum),
+        }
+    }
+
+    /// The bound up to which 99 of 100 values are; `None` without values, and where it is beyond the
+    /// scale.
+    pub fn bound_of_99_percent(&self) -> Option<u64> {
+        let most = self.count - self.count / 100;
+        let reached = self.buckets.iter().find(|(_, up_to)| *up_to >= most);
+        reached.filter(|_| self.count > 0).map(|(bound, _)| *bound)
+    }
+}
+
 impl Default for DurationHistogram {
     fn default() -> Self {
         Self::new(DURATION_BOUNDS_MICROS)
@@ -105,6 +127,16 @@ mod tests {
         assert_eq!((count, sum), (7, 2_059));
         assert_eq!(&buckets[..4], [(1, 2), (2, 3), (4, 5), (8, 5)]);
         assert_eq!(buckets[9], (1024, 6));
+        let before = CountHistogram::default().snapshot();
+        assert_eq!((before.bound_of_99_percent(), histogram.snapshot().bound_of_99_percent()), (None, None));
+        for _ in 0..1_000 {
+            histogram.count(3);
+        }
+        assert_eq!(histogram.snapshot().bound_of_99_percent(), Some(4));
+        let before = histogram.snapshot();
+        histogram.count(16);
+        let since = histogram.snapshot().beyond(&before);
+        assert_eq!((since.count, since.sum, since.bound_of_99_percent()), (1, 16, Some(16)));
         let histogram = DurationHistogram::default();
         histogram.count_duration(Duration::from_millis(1));
         histogram.count_duration(Duration::MAX);

@@ -416,6 +416,16 @@ pub const SCRUB_REMOTE_SECS: u64 = 30 * 24 * 60 * 60;
 pub const SCRUB_BAD_EXTENTS_MAX: usize = 100;
 /// The size of the file of the scrub's state.
 pub const SCRUB_FILE_MAX_BYTES: u64 = MIB;
+/// Samples of the history of figures: of each minute of a day, and of each hour of 90 days.
+pub const HISTORY_MINUTES_MAX: usize = 24 * 60;
+/// See [`HISTORY_MINUTES_MAX`].
+pub const HISTORY_HOURS_MAX: usize = 90 * 24;
+/// Days of which the history has the sizes of buckets, today among them.
+pub const HISTORY_DAYS_MAX: usize = 8;
+/// Buckets of which it has the sizes, the first ones by age.
+pub const HISTORY_BUCKETS_MAX: usize = 1_000;
+/// The size of its file.
+pub const HISTORY_FILE_MAX_BYTES: u64 = MIB;
 
 const _: () = {
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES));

@@ -22,6 +22,7 @@ mod file_header;
 mod follower;
 mod footer;
 mod group;
+mod history;
 mod ids;
 mod layout;
 mod lock_clock;
@@ -68,13 +69,14 @@ pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use follower::{Cause, FollowerNote, FollowerState, RefusedKey, RefusedKeys, SnapshotCursor};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
+pub use history::{BucketSize, DaySizes, History, HistorySample};
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use lock_clock::{LockClockState, SavedTime};
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
-    ASIDE, CLOCK, EPOCH, KEYS, KEYS_COPY, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, aside_path, checkpoint_path,
-    log_path, number_of, segment_path, tables_path, unfinished,
+    ASIDE, CLOCK, EPOCH, HISTORY, KEYS, KEYS_COPY, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, aside_path,
+    checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,

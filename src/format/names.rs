@@ -27,6 +27,9 @@ pub const EPOCH: &str = "meta/epoch";
 /// The lock clock.
 pub const CLOCK: &str = "meta/clock";
 
+/// The history of figures.
+pub const HISTORY: &str = "meta/history";
+
 /// The point to which the directory was restored, for an epoch that gives up the log after it.
 pub const RETURN: &str = "meta/return";
 

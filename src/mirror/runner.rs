@@ -257,6 +257,11 @@ impl Mirror {
         self.members.reached()
     }
 
+    /// Whether it sends objects of a bucket, whatever the rules of that say.
+    pub fn sends(&self, bucket: &str) -> bool {
+        !self.settings.replication && !self.settings.prefixes_of(bucket).is_empty()
+    }
+
     /// Whether the rules of buckets say what it sends.
     pub fn follows_rules(&self) -> bool {
         self.settings.replication

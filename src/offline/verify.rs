@@ -20,7 +20,7 @@ use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file}
 use crate::store::commit::checkpointer::GENERATIONS;
 use crate::store::open::loader::{StoreLoader, store_id};
 use crate::store::open::recovery;
-use crate::store::{OpenError, Progress, ProgressStep, reclaim, scrub};
+use crate::store::{OpenError, Progress, ProgressStep, history, reclaim, scrub};
 use object_verifier::ObjectVerifier;
 
 /// Keys per step of a walk.
@@ -115,6 +115,7 @@ impl<'a> Verifier<'a> {
         self.check_objects(&loader.index);
         self.check_scrub(&loader.index)?;
         self.check_reclaim()?;
+        self.check_history()?;
         self.count_live_bytes(&loader.index, whole);
         let expected = whole.then(|| fingerprint(&loader.index));
         drop(loader);
@@ -247,6 +248,16 @@ impl<'a> Verifier<'a> {
 
     fn check_reclaim(&mut self) -> Result<(), VerifyError> {
         match reclaim::load(self.fs, &self.store) {
+            Err(LogError::Damaged(damage)) => {
+                self.report.find(damage);
+                Ok(())
+            }
+            loaded => loaded.map(|_| ()).map_err(verify_error),
+        }
+    }
+
+    fn check_history(&mut self) -> Result<(), VerifyError> {
+        match history::load(self.fs, &self.store) {
             Err(LogError::Damaged(damage)) => {
                 self.report.find(damage);
                 Ok(())

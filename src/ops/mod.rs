@@ -7,6 +7,7 @@ mod amend;
 mod attributes;
 mod audit;
 mod body;
+mod bucket_marks;
 mod bucket_policy;
 mod bucket_tagging;
 mod buckets;
@@ -78,11 +79,13 @@ use crate::base::{Budget, Md5Pool, Reservation};
 use crate::keys::SharedKeyRing;
 use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
-    BadSegment, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures,
-    Health, RemoteProbed, RepairFigures, RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
+    BadSegment, BucketSize, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, DaySizes,
+    FollowerFigures, Health, History, HistorySample, RemoteProbed, RepairFigures, RequestFigures,
+    ShipFigures, StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;
+pub use bucket_marks::BucketMarks;
 use table::Function;
 
 /// The namespace of the documents of S3.

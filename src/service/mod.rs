@@ -11,10 +11,12 @@ mod audited_act;
 mod bucket_logs;
 mod client_address;
 mod clock;
+mod concerns;
 mod cors;
 mod failed_signatures;
 mod form;
 mod handler_switch;
+mod history;
 mod html_sandbox;
 mod iam;
 mod iam_changes;
@@ -47,8 +49,9 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
-    BadSegment, CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount,
-    QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey, WalkedKeys,
+    BadSegment, BucketMarks, CommitFigures, CopyFindings, DamagedObject, Health, HistorySample,
+    LifecycleEffect, PreviewCount, QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures,
+    Usage, WalkedKey, WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;
@@ -74,9 +77,13 @@ pub use audit_trail::{AuditTrail, NotedAct};
 use bucket_logs::LoggedRequest;
 pub use bucket_logs::{BucketLogFigures, BucketLogs, DueRecords};
 pub use client_address::{TrustedProxy, client_address, last_of_list};
+use concerns::ConcernTimes;
+pub use concerns::{Concern, ConcernKind};
 use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
+use history::HistoryKeeper;
+pub use history::{BucketGrowth, HistoryRange};
 pub use html_sandbox::HtmlSandbox;
 pub use iam_changes::{IamChange, ProviderTrust, RoleTrust};
 use metrics::Metrics;
@@ -147,6 +154,8 @@ pub struct Service {
     is_trusted_proxy: TrustedProxy,
     /// Tells the load of the listener of S3 requests, once there is one.
     load: OnceLock<Box<LoadSource>>,
+    history: HistoryKeeper,
+    concern_times: ConcernTimes,
     /// The rewrap that is under way.
     rewrap: Mutex<Option<RewrapRun>>,
 }
@@ -242,6 +251,8 @@ impl Service {
             web_identities,
             is_trusted_proxy: Box::new(|_| false),
             load: OnceLock::new(),
+            history: HistoryKeeper::default(),
+            concern_times: ConcernTimes::default(),
             rewrap: Mutex::default(),
         }
     }

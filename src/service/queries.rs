@@ -4,7 +4,7 @@
 use super::{NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
-use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, QuotaLimit, Usage, WalkedKeys};
+use crate::ops::{BucketMarks, CommitFigures, DamagedObject, LifecycleEffect, QuotaLimit, Usage, WalkedKeys};
 use crate::s3::{
     Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
     TargetResource, uri,
@@ -44,6 +44,34 @@ impl Service {
     ) -> Vec<Vec<QuotaLimit>> {
         let mut call = self.call_like(request);
         buckets.iter().map(|bucket| self.limits_for(identity, &mut call, bucket)).collect()
+    }
+
+    /// The marks of each bucket, in the order of `buckets`, as far as `identity` may see the settings
+    /// that they are about by a request like `request`.
+    pub fn marks_for(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        buckets: &[&str],
+    ) -> Vec<BucketMarks> {
+        let mut call = self.call_like(request);
+        buckets.iter().map(|bucket| self.mark_for(identity, &mut call, bucket)).collect()
+    }
+
+    fn mark_for(&self, identity: &Identity, call: &mut Call<'_>, bucket: &str) -> BucketMarks {
+        call.target = TargetResource::Bucket(bucket.to_owned());
+        let mut marks = self.context.bucket_marks(bucket);
+        marks.has_replication |= self.mirrors.iter().any(|mirror| mirror.sends(bucket));
+        for (mark, operation) in [
+            (&mut marks.is_public, Operation::GetBucketPolicyStatus),
+            (&mut marks.keeps_versions, Operation::GetBucketVersioning),
+            (&mut marks.has_locks, Operation::GetObjectLockConfiguration),
+            (&mut marks.has_lifecycle, Operation::GetBucketLifecycleConfiguration),
+            (&mut marks.has_replication, Operation::GetBucketReplication),
+        ] {
+            *mark = *mark && self.may(identity, call, operation).is_ok();
+        }
+        marks
     }
 
     /// The limits of the quota of the user who asks, over all its buckets; none for a role.

@@ -41,6 +41,7 @@ pub(crate) mod commit;
 mod error;
 mod expiry;
 mod follow;
+pub(crate) mod history;
 mod objects;
 pub(crate) mod open;
 mod options;
@@ -60,10 +61,10 @@ pub use crate::base::{DeleteCondition, OwnerCondition, Quota, WriteCondition};
 pub use crate::crypto::{KeySource, MasterKey, NamedKey};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
-    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, EncryptionKind, NamedUsers,
-    ObjectControls, ObjectOwner, PartEncryption, PartRecord, PlainDigests, Retention, RetentionMode,
-    SnapshotCursor, StorageClass, UploadId, UploadRecord, UserGrant, VersionEncryption, VersionId,
-    VersionRecord, VersionSummary, Versioning, WrappedKey,
+    BucketSize, Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, DaySizes, ETag,
+    EncryptionKind, History, HistorySample, NamedUsers, ObjectControls, ObjectOwner, PartEncryption,
+    PartRecord, PlainDigests, Retention, RetentionMode, SnapshotCursor, StorageClass, UploadId, UploadRecord,
+    UserGrant, VersionEncryption, VersionId, VersionRecord, VersionSummary, Versioning, WrappedKey,
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,

@@ -15,6 +15,7 @@ mod oidc;
 mod origin;
 mod outbound;
 mod overload;
+mod overview;
 mod pages;
 mod path;
 mod pdf;

@@ -9,6 +9,7 @@ use siltstone::store::Store;
 use siltstone::webhook::{WebhookFigures, WebhookSettings};
 
 use super::bucket_logs::BucketLogThread;
+use super::history::HistoryThread;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::mirrors::MirrorThreads;
@@ -31,7 +32,7 @@ pub(crate) struct BackgroundWork {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The log that expiries are written to.
     pub(crate) expiry_log: Option<Arc<AccessLogFile>>,
-    /// The service, whose logs of buckets are delivered.
+    /// The service, whose logs of buckets are delivered and whose figures are sampled.
     pub(crate) service: Arc<Service>,
     /// The figures that expiries are counted in.
     pub(crate) expiries: Arc<LifecycleFigures>,
@@ -41,6 +42,7 @@ pub(crate) struct BackgroundWork {
 /// configured.
 pub(crate) struct BackgroundThreads {
     bucket_logs: BucketLogThread,
+    history: HistoryThread,
     lifecycle: LifecycleThread,
     mirrors: MirrorThreads,
     maintenance: Maintenance,
@@ -71,6 +73,7 @@ impl BackgroundThreads {
         let has_remote = store.tier_figures().is_some();
         let ships = store.ship_figures().is_some();
         Ok(Self {
+            history: HistoryThread::start(Arc::clone(store), Arc::clone(&work.service))?,
             bucket_logs: BucketLogThread::start(
                 Arc::clone(store),
                 work.service,
@@ -92,6 +95,7 @@ impl BackgroundThreads {
     /// Ends the threads. The log is shipped after the others wrote to it for the last time.
     pub(crate) fn end(self) {
         self.lifecycle.end();
+        self.history.end();
         // Before those that follow the log of the store: its objects are among what they send.
         self.bucket_logs.end();
         self.mirrors.end();

@@ -6,12 +6,12 @@ use super::super::form::EnteredFields;
 use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
+use super::overview::{self, Overview};
 use super::page_links::{PageLinks, PagedList};
 use super::quota_bar::{self, QuotaBar};
 use super::{Page, View, html, pasted, see_other};
-use crate::auth::Action;
 use crate::s3::{Method, Response};
-use crate::service::{QuotaLimit, Usage};
+use crate::service::{BucketMarks, QuotaLimit, Usage};
 
 #[derive(Template)]
 #[template(path = "home.html", config = "src/console/askama.toml")]
@@ -26,8 +26,8 @@ struct HomePage<'a> {
     may_create: bool,
     /// Why the buckets cannot be listed.
     refusal: Option<String>,
-    /// The space of the disk, for administrators.
-    disk: Option<DiskSpace>,
+    /// The state of the server, for administrators.
+    overview: Option<Overview>,
     /// The quota of the user.
     own_quota: Vec<QuotaBar>,
     /// Whether a shown quota is used up.
@@ -38,6 +38,7 @@ struct BucketRow {
     name: String,
     link: String,
     created: String,
+    badges: Vec<&'static str>,
     /// The content, where the user may list it.
     content: Option<BucketContent>,
     /// The fullest limit of its quota.
@@ -49,13 +50,8 @@ struct BucketContent {
     size: String,
     /// The bytes of older versions and of uploads; empty without any.
     further: String,
-}
-
-/// The space of the file system with the data.
-struct DiskSpace {
-    used_percent: u64,
-    free: String,
-    total: String,
+    /// How much it has grown, in words; empty where that is not known, or nothing.
+    grown: String,
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
@@ -71,10 +67,20 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
     let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
     let limits = view.console.service.bucket_limits_for(&view.visitor.identity, view.request, &names);
+    let marks = view.console.service.marks_for(&view.visitor.identity, view.request, &names);
+    let growth = view.console.service.growth_of(&names);
     let mut rows = Vec::with_capacity(lines.len());
-    for ((line, usage), limits) in lines.iter().zip(&usages).zip(&limits) {
-        rows.push(row(view, line, usage.as_ref(), limits));
+    for (at, line) in lines.iter().enumerate() {
+        let known = KnownBucket {
+            usage: usages[at].as_ref(),
+            limits: &limits[at],
+            marks: marks[at],
+            grown: growth.bytes[at].and_then(|bytes| grown(bytes, growth.days)),
+        };
+        rows.push(row(view, line, known));
     }
+    let is_first = find.is_empty() && view.given("after").is_none();
+    let overview = if is_first { overview::of(view) } else { None };
     let own_quota = quota_bar::bars("Your quota", &view.console.service.own_limits(&view.visitor.identity));
     let mut shown_quotas = rows.iter().filter_map(|row| row.quota.as_ref()).chain(&own_quota);
     let has_full_quota = shown_quotas.any(|bar| bar.is_used_up);
@@ -89,7 +95,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         find,
         may_create: view.visitor.identity.may_create_some_bucket(),
         refusal,
-        disk: disk(view),
+        overview,
         own_quota,
         has_full_quota,
     };
@@ -111,28 +117,59 @@ fn buckets(view: &View<'_>, find: &str) -> Result<(Vec<BucketLine>, Option<Strin
     }
 }
 
-fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>, limits: &[QuotaLimit]) -> BucketRow {
+/// What is known of a bucket beside its line, as far as the user may see it.
+struct KnownBucket<'k> {
+    usage: Option<&'k Usage>,
+    limits: &'k [QuotaLimit],
+    marks: BucketMarks,
+    /// How much it has grown, in words.
+    grown: Option<String>,
+}
+
+fn row(view: &View<'_>, bucket: &BucketLine, known: KnownBucket<'_>) -> BucketRow {
+    let KnownBucket { usage, limits, marks, grown } = known;
     let content = usage.map(|usage| {
         let further = usage.bytes() - usage.current.bytes;
         BucketContent {
             objects: usage.current.count,
             size: text::size(usage.current.bytes),
             further: if further == 0 { String::new() } else { text::size(further) },
+            grown: grown.unwrap_or_default(),
         }
     });
     let link = view.link("bucket", &[("name", Some(&bucket.name))]);
     let quota = quota_bar::bars("Quota", limits).into_iter().next();
-    BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content, quota }
+    let badges = badges(marks);
+    BucketRow {
+        link,
+        created: text::time(&bucket.created),
+        name: bucket.name.clone(),
+        badges,
+        content,
+        quota,
+    }
 }
 
-/// The space of the disk, if the user is an administrator and the disk reports it.
-fn disk(view: &View<'_>) -> Option<DiskSpace> {
-    if !view.visitor.identity.may_administer(Action::AdminGetState) {
-        return None;
+fn badges(marks: BucketMarks) -> Vec<&'static str> {
+    let all = [
+        (marks.is_public, "Public"),
+        (marks.keeps_versions, "Versions"),
+        (marks.has_locks, "Locked"),
+        (marks.has_lifecycle, "Expires"),
+        (marks.has_replication, "Mirrored"),
+    ];
+    all.into_iter().filter(|(has_it, _)| *has_it).map(|(_, badge)| badge).collect()
+}
+
+/// How much a bucket has grown, in words; `None` for one that is as it was.
+fn grown(bytes: i64, days: u64) -> Option<String> {
+    let over = if days == 1 { "1 day".to_owned() } else { format!("{days} days") };
+    let size = text::size(bytes.unsigned_abs());
+    match bytes {
+        0 => None,
+        1.. => Some(format!("+{size} in {over}")),
+        ..0 => Some(format!("−{size} in {over}")),
     }
-    let (free, total) = view.console.service.health().disk?;
-    let used_percent = quota_bar::percent(total.saturating_sub(free), total);
-    Some(DiskSpace { used_percent, free: text::size(free), total: text::size(total) })
 }
 
 /// Makes a bucket, perhaps with versions.

@@ -143,9 +143,7 @@ fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
     if times.count == 0 {
         return vec![("Commits since the start", "0".to_owned())];
     }
-    let most = times.count - times.count / 100;
-    let bound = times.buckets.iter().find(|(_, up_to)| *up_to >= most);
-    let bound = bound.map_or_else(|| "longer than the scale".to_owned(), |(bound, _)| millis(*bound));
+    let bound = times.bound_of_99_percent().map_or_else(|| "longer than the scale".to_owned(), millis);
     vec![
         ("Commits since the start", times.count.to_string()),
         ("Mean time of a commit", millis(times.sum / times.count)),

@@ -12,6 +12,7 @@ use crate::s3::Operation;
 const OTHERS: [&str; 4] = ["None", "Preflight", "Website", "Other"];
 /// Classes of status: 1xx to 5xx, and others.
 const CLASSES: usize = 6;
+const CLASS_OF_SERVER_ERRORS: usize = 5;
 /// Microseconds of a second.
 const MICRO: f64 = 1e6;
 
@@ -23,6 +24,28 @@ pub(in crate::service) struct Metrics {
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     queue_waits: DurationHistogram,
+}
+
+/// The requests of all operations, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::service) struct RequestTotals {
+    pub(in crate::service) requests: u64,
+    /// Those answered with a status of 500 or more.
+    pub(in crate::service) errors: u64,
+    pub(in crate::service) received: u64,
+    pub(in crate::service) sent: u64,
+}
+
+impl RequestTotals {
+    /// What has come since `before`.
+    pub(in crate::service) fn beyond(&self, before: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(before.requests),
+            errors: self.errors.saturating_sub(before.errors),
+            received: self.received.saturating_sub(before.received),
+            sent: self.sent.saturating_sub(before.sent),
+        }
+    }
 }
 
 /// Requests of one operation.
@@ -69,6 +92,25 @@ impl Metrics {
     /// Counts the wait of a request for a worker.
     pub(in crate::service) fn count_queue_wait(&self, waited: Duration) {
         self.queue_waits.count_duration(waited);
+    }
+
+    /// The requests so far, health checks among them.
+    pub(in crate::service) fn totals(&self) -> RequestTotals {
+        let mut totals = RequestTotals {
+            received: self.received_bytes.load(Ordering::Relaxed),
+            sent: self.sent_bytes.load(Ordering::Relaxed),
+            ..RequestTotals::default()
+        };
+        for (_, counters) in &self.requests {
+            for (class, count) in counters.by_class.iter().enumerate() {
+                let count = count.load(Ordering::Relaxed);
+                totals.requests += count;
+                if class == CLASS_OF_SERVER_ERRORS {
+                    totals.errors += count;
+                }
+            }
+        }
+        totals
     }
 
     fn of(&self, operation: &str) -> &RequestCounters {
@@ -125,6 +167,10 @@ mod tests {
         metrics.count("PutObject", 403, Duration::ZERO, 7, 100);
         metrics.count("Unheard", 999, Duration::ZERO, 0, 0);
         metrics.count_queue_wait(Duration::from_millis(20));
+        metrics.count("GetObject", 507, Duration::ZERO, 0, 0);
+        let totals = metrics.totals();
+        let expected = RequestTotals { requests: 5, errors: 1, received: 7, sent: 115 };
+        assert_eq!((totals, totals.beyond(&totals)), (expected, RequestTotals::default()));
         let mut page = Exposition::default();
         metrics.show(&mut page);
         let page = String::from_utf8(page.finish()).unwrap();
@@ -132,10 +178,10 @@ mod tests {
             "siltstone_requests_total{operation=\"GetObject\",status=\"2xx\"} 2",
             "siltstone_requests_total{operation=\"PutObject\",status=\"4xx\"} 1",
             "siltstone_requests_total{operation=\"Other\",status=\"0xx\"} 1",
-            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"1\"} 1",
-            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"2.5\"} 2",
+            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"1\"} 2",
+            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"2.5\"} 3",
             "siltstone_request_duration_seconds_sum{operation=\"GetObject\"} 1.5",
-            "siltstone_request_duration_seconds_count{operation=\"GetObject\"} 2",
+            "siltstone_request_duration_seconds_count{operation=\"GetObject\"} 3",
             "siltstone_queue_wait_seconds_bucket{le=\"0.01\"} 0",
             "siltstone_queue_wait_seconds_bucket{le=\"0.025\"} 1",
             "siltstone_queue_wait_seconds_sum 0.02",

@@ -58,7 +58,7 @@ mod tests {
         let bucket = |n: u64| {
             let mut content = Usage::default();
             (content.current.bytes, content.current.count, content.cold.bytes) = (n, 1, n / 2);
-            BucketUsage { bucket: format!("b{n}"), owner: String::new(), content }
+            BucketUsage { id: n, bucket: format!("b{n}"), owner: String::new(), content }
         };
         let mut page = Exposition::default();
         usage(&mut page, (1..=103).map(bucket).collect());

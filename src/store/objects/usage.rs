@@ -5,6 +5,8 @@ use crate::store::{OwnerUsage, Store, StoreError, Usage};
 /// A bucket and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUsage {
+    /// The id of the bucket.
+    pub id: u64,
     /// The name of the bucket.
     pub bucket: String,
     /// The name of the user who owns it.
@@ -30,7 +32,7 @@ impl Store {
         let usages = index.usages().map(|(record, content)| {
             let bucket = record.name.clone();
             let owner = record.owner.clone();
-            BucketUsage { bucket, owner, content }
+            BucketUsage { id: record.id, bucket, owner, content }
         });
         usages.collect()
     }

@@ -6,7 +6,9 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::format::{ASIDE, CLOCK, EPOCH, FileKind, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished};
+use crate::format::{
+    ASIDE, CLOCK, EPOCH, FileKind, HISTORY, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished,
+};
 use crate::fs::{DirEntry, OsFs};
 use crate::log::list_numbers;
 
@@ -215,7 +217,7 @@ fn is_begun(disk: &OsFs, dir: &str) -> bool {
 /// Whether an entry of such a directory is a file that is not finished, or a note.
 fn is_of_beginning(dir: &str, entry: &DirEntry) -> bool {
     let path = format!("{dir}/{}", entry.name);
-    let is_note = [SCRUB, RECLAIM, EPOCH, CLOCK, RETURN].contains(&path.as_str());
+    let is_note = [SCRUB, RECLAIM, EPOCH, CLOCK, HISTORY, RETURN].contains(&path.as_str());
     !entry.is_dir && (is_note || entry.name.ends_with(&unfinished("")))
 }
 

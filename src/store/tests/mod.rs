@@ -20,6 +20,7 @@ mod follow;
 mod full_disk;
 mod full_index;
 mod hidden_objects;
+mod history;
 mod holes;
 mod index_quotas;
 mod loader;
