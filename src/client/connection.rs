@@ -193,12 +193,14 @@ impl HttpConnection {
         Ok(Self::new(endpoint, socket))
     }
 
-    /// Whether another request can be sent on it.
+    /// Whether another request can be sent on it, as far as is known: servers close connections
+    /// that have been idle for a while.
     pub fn is_open(&self) -> bool {
-        !self.ended
+        !self.ended && self.socket.is_silent()
     }
 
-    /// Sends a request, and reads the answer with its body.
+    /// Sends a request, and reads the answer with its body. A connection that has ended, also by
+    /// the server while it was idle, is opened again.
     pub fn exchange(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
         let mut kept = KeptBody(Vec::new());
         let mut answer = self.run(request, &mut kept)?;
@@ -339,7 +341,7 @@ impl HttpConnection {
 
     /// After an error the state of the connection is unknown: the next request uses a new one.
     fn run(&mut self, request: &SignedRequest<'_>, sink: &mut dyn Write) -> io::Result<Answer> {
-        if self.ended {
+        if !self.is_open() {
             // What is left of another connection would be read as the start of the answer.
             self.received.clear();
             self.socket = connect(&self.endpoint)?;

@@ -10,6 +10,8 @@ mod rate;
 mod requests;
 pub(crate) mod settings;
 mod signer;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod trust;
 

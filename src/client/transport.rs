@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -79,6 +81,17 @@ impl Transport {
         };
         socket.deadline = Some(deadline);
         socket.silence_max = silence_max;
+    }
+
+    /// Whether nothing has come since the last answer was read. The end of the connection would
+    /// have, and so would bytes that belong to no request, such as a refusal or the end of TLS.
+    pub(super) fn is_silent(&self) -> bool {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Encrypted(stream) => &stream.sock,
+        };
+        let found = rustix::net::recv(&socket.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(found, Err(Errno::AGAIN))
     }
 }
 
