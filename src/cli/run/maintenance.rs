@@ -21,9 +21,6 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The least pause between two steps, so that commits and reads take precedence.
 const REST_MIN: Duration = Duration::from_millis(20);
-/// What is due within this time is done at the same wakeup. It is far below the pauses between
-/// steps, so that these keep their pace.
-const SLACK: Duration = Duration::from_millis(1);
 /// The interval of checks whether a scrub is due. The first check waits as long, so that the start
 /// is not slowed down.
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
@@ -46,7 +43,8 @@ impl Maintenance {
     ) -> Result<Self, CliError> {
         let thread = StoppableThread::of_store("maintenance", store, move |store, stopped| {
             let room_wanted = store.room_wanted();
-            MaintenanceLoop { store, stopped, room_wanted, reclaim_rate, scrub_pace }.run();
+            let start = Instant::now();
+            MaintenanceLoop { start, store, stopped, room_wanted, reclaim_rate, scrub_pace }.run();
         })?;
         Ok(Self(thread))
     }
@@ -57,11 +55,17 @@ impl Maintenance {
     }
 }
 
-fn is_due(at: Instant) -> bool {
-    at <= Instant::now() + SLACK
+/// The next time after `now` that is a whole number of `interval`s away from `start`. Work of
+/// several intervals stays together in this way, however late the thread wakes: an idle server
+/// wakes once for all of it.
+fn next_tick(start: Instant, now: Instant, interval: Duration) -> Instant {
+    let passed = now.saturating_duration_since(start).as_nanos() % interval.as_nanos();
+    now + interval - Duration::from_nanos(passed as u64)
 }
 
 struct MaintenanceLoop<'s> {
+    /// The first wakeup.
+    start: Instant,
     store: &'s Store,
     stopped: &'s Receiver<()>,
     /// Receives a value when a write was refused for lack of space.
@@ -74,26 +78,26 @@ struct MaintenanceLoop<'s> {
 
 impl MaintenanceLoop<'_> {
     fn run(&self) {
-        let start = Instant::now();
-        let mut uploads_due = start;
-        let mut reclaim_due = start;
-        let mut scrub_due = start + SCRUB_INTERVAL;
-        let mut clock_due = start;
+        let mut uploads_due = self.start;
+        let mut reclaim_due = self.start;
+        let mut scrub_due = self.start + SCRUB_INTERVAL;
+        let mut clock_due = self.start;
         loop {
+            let woken = Instant::now();
             // The clock comes first: what the others find due depends on it.
-            if is_due(clock_due) {
+            if clock_due <= woken {
                 self.watch_clock();
-                clock_due = Instant::now() + CLOCK_INTERVAL;
+                clock_due = self.next(CLOCK_INTERVAL);
             }
-            if is_due(uploads_due) {
+            if uploads_due <= woken {
                 self.abort_stale_uploads();
-                uploads_due = Instant::now() + UPLOADS_INTERVAL;
+                uploads_due = self.next(UPLOADS_INTERVAL);
             }
-            if is_due(reclaim_due) {
-                reclaim_due = Instant::now() + self.reclaim();
+            if reclaim_due <= woken {
+                reclaim_due = self.reclaim();
             }
-            if is_due(scrub_due) {
-                scrub_due = Instant::now() + self.scrub();
+            if scrub_due <= woken {
+                scrub_due = self.scrub();
             }
             let due = uploads_due.min(reclaim_due).min(scrub_due).min(clock_due);
             let pause = due.saturating_duration_since(Instant::now());
@@ -105,34 +109,40 @@ impl MaintenanceLoop<'_> {
         }
     }
 
-    /// Runs a step of the scrub. Returns the time until the next step.
-    fn scrub(&self) -> Duration {
+    fn next(&self, interval: Duration) -> Instant {
+        next_tick(self.start, Instant::now(), interval)
+    }
+
+    /// Runs a step of the scrub. Returns the time of the next step.
+    fn scrub(&self) -> Instant {
         let Some(pace) = self.scrub_pace else {
-            return SCRUB_INTERVAL;
+            return self.next(SCRUB_INTERVAL);
         };
         let start = Instant::now();
         match self.store.scrub(SCRUB_STEP_BYTES) {
-            Ok(done @ Scrubbed { more: true, .. }) => pace.rest(&done, start.elapsed()).max(REST_MIN),
-            Ok(_) => SCRUB_INTERVAL,
+            Ok(done @ Scrubbed { more: true, .. }) => {
+                Instant::now() + pace.rest(&done, start.elapsed()).max(REST_MIN)
+            }
+            Ok(_) => self.next(SCRUB_INTERVAL),
             Err(problem) => {
                 error!("the scrub failed: {problem}");
-                SCRUB_INTERVAL
+                self.next(SCRUB_INTERVAL)
             }
         }
     }
 
-    /// Runs a step of reclamation. Returns the time until the next step.
-    fn reclaim(&self) -> Duration {
+    /// Runs a step of reclamation. Returns the time of the next step.
+    fn reclaim(&self) -> Instant {
         match self.store.reclaim() {
-            Ok(Reclaimed { more: true, urgent: true, .. }) => Duration::ZERO,
+            Ok(Reclaimed { more: true, urgent: true, .. }) => Instant::now(),
             Ok(Reclaimed { more: true, moved_bytes, .. }) => {
                 let rest = Duration::from_secs_f64(moved_bytes as f64 / self.reclaim_rate as f64);
-                rest.max(REST_MIN)
+                Instant::now() + rest.max(REST_MIN)
             }
-            Ok(_) | Err(StoreError::ReadOnly(_)) => RECLAIM_INTERVAL,
+            Ok(_) | Err(StoreError::ReadOnly(_)) => self.next(RECLAIM_INTERVAL),
             Err(problem) => {
                 error!("space could not be reclaimed: {problem}");
-                RECLAIM_INTERVAL
+                self.next(RECLAIM_INTERVAL)
             }
         }
     }
@@ -149,5 +159,25 @@ impl MaintenanceLoop<'_> {
             Ok(count) => info!("aborted {count} multipart uploads that were idle for longer than allowed"),
             Err(problem) => error!("expired multipart uploads could not be aborted: {problem}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_several_intervals_stays_together_however_late_it_is() {
+        let start = Instant::now();
+        let often = Duration::from_secs(10);
+        let seldom = Duration::from_secs(60);
+        for late in [0, 1, 3_000_000, 4_999_999_999] {
+            let woken = start + Duration::from_nanos(50_000_000_000 + late);
+            let done = woken + Duration::from_millis(7);
+            assert_eq!(next_tick(start, woken, often), start + seldom, "{late} ns late");
+            assert_eq!(next_tick(start, done, seldom), start + seldom, "{late} ns late");
+        }
+        assert_eq!(next_tick(start, start, often), start + often);
+        assert_eq!(next_tick(start, start + often, often), start + often * 2);
     }
 }
