@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds and tries the programs for 64-bit ARM on another machine; see usage below.
+# Builds and tries the programs for 64-bit ARM and RISC-V on another machine; see usage below.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 usage() {
     cat <<'TEXT'
-Builds Siltstone for 64-bit ARM on a Debian of another architecture, and runs it by qemu.
+Builds Siltstone for 64-bit ARM or RISC-V on a Debian of another architecture, and runs it by qemu.
 
-usage: tools/package/cross.sh STEP ...
+usage: tools/package/cross.sh [--riscv64] STEP ...
 
   package   static programs; their tar file, the deb and the other packages in target/package
   smoke     runs a part of the client suite against the static programs, and verifies, restarts and kills them
@@ -15,17 +15,24 @@ usage: tools/package/cross.sh STEP ...
   deb       installs the deb in a Debian for ARM, starts the server in it, and removes it
   all       all of these
 
-The compiler and the libraries are Debian's rustc-web and libstd-rust-web-dev:arm64, unpacked in target/cross: nothing of the
-system changes but that gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static are installed where they are missing.
+For ARM the compiler and the libraries are Debian's rustc-web and libstd-rust-web-dev:arm64, unpacked in target/cross. With --riscv64,
+which Debian 12 does not have, the libraries come from rustup (riscv64gc-unknown-linux-gnu), and there is no step deb: the deb for
+RISC-V is built, and no system installs it here. Nothing else of the system changes but that the compiler for C, the C library and
+qemu-user-static are installed where they are missing.
 SILTSTONE_BIN of the smoke is a script that calls qemu. None of this is part of .ci/run: it takes longer than all of that.
 TEXT
 }
 
-target=aarch64-unknown-linux-gnu
 cross=$PWD/target/cross
 toolchain=$cross/toolchain
 built=${CARGO_TARGET_DIR:-target}
-emulator=(qemu-aarch64-static -L /usr/aarch64-linux-gnu)
+
+choose() {
+    architecture=$1
+    debian=$2
+    target=$3
+    emulator=("qemu-$architecture-static" -L "/usr/$architecture-linux-gnu")
+}
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -33,12 +40,17 @@ as_root() {
 
 get_tools() {
     local missing=()
-    command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
-    [ -e /usr/aarch64-linux-gnu/lib/libc.a ] || missing+=(libc6-dev-arm64-cross)
+    command -v "$architecture-linux-gnu-gcc" >/dev/null || missing+=("gcc-$architecture-linux-gnu")
+    [ -e "/usr/$architecture-linux-gnu/lib/libc.a" ] || missing+=("libc6-dev-$debian-cross")
     command -v "${emulator[0]}" >/dev/null || missing+=(qemu-user-static)
     [ ${#missing[@]} = 0 ] || as_root apt-get install -qq -y --no-install-recommends "${missing[@]}"
+    if [ "$architecture" = riscv64 ]; then
+        rustup target add "$target"
+        return
+    fi
     [ -x "$cross/rustc" ] || unpack_toolchain
     "$cross/rustc" --version
+    export CROSS_RUSTC=$cross/rustc
 }
 
 # Lists of both architectures, in a folder of their own: the system goes on with its own.
@@ -72,35 +84,35 @@ unpack_toolchain() {
 
 # What cargo and the build script of ring ask for.
 export_tools() {
-    export CROSS_RUSTC=$cross/rustc
-    export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="${emulator[*]}"
+    local name=${target//-/_}
+    export "CC_$name=$architecture-linux-gnu-gcc"
+    export "CARGO_TARGET_${name^^}_LINKER=$architecture-linux-gnu-gcc"
+    export "CARGO_TARGET_${name^^}_RUNNER=${emulator[*]}"
 }
 
 package() {
     tools/package/build.sh --target "$target" tar deb rpm apk ipk arch
 }
 
-# Programs that call those for ARM by the emulator, for whoever starts programs by their names. With these variables the server does not
+# Programs that call those built by the emulator, for whoever starts programs by their names. With these variables the server does not
 # execute itself once more, which the kernel could not without the emulator.
 write_emulated() {
     local program
-    mkdir -p "$cross/bin"
+    mkdir -p "$cross/bin-$architecture"
     for program in siltstone siltstone-tools; do
-        printf '#!/bin/sh\nexport MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072\nexec %s %s "$@"\n' "${emulator[*]}" "$(realpath "$built/$target/release/$program")" >"$cross/bin/$program"
-        chmod +x "$cross/bin/$program"
+        printf '#!/bin/sh\nexport MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072\nexec %s %s "$@"\n' "${emulator[*]}" "$(realpath "$built/$target/release/$program")" >"$cross/bin-$architecture/$program"
+        chmod +x "$cross/bin-$architecture/$program"
     done
 }
 
 # Under qemu each system call costs many times what it does natively: these tests do not depend on time.
 smoke() {
     write_emulated
-    SILTSTONE_BIN=$cross/bin/siltstone tests/clients/run.sh -q test_python_clients.py test_multipart.py test_versions.py test_emulated.py
+    SILTSTONE_BIN=$cross/bin-$architecture/siltstone tests/clients/run.sh -q test_python_clients.py test_multipart.py test_versions.py test_emulated.py
 }
 
 run_tests() {
-    RUSTC=$CROSS_RUSTC cargo test --quiet --locked --lib --target "$target" -- format:: index:: log::
+    ${CROSS_RUSTC:+env "RUSTC=$CROSS_RUSTC"} cargo test --quiet --locked --lib --target "$target" -- format:: index:: log::
 }
 
 # A Debian whose programs are those of ARM; the kernel hands them to the emulator meanwhile.
@@ -133,7 +145,7 @@ install_deb() {
         until grep -q "listening on" /said; do kill -0 $! || { cat /said; exit 1; }; sleep 0.2; done
         siltstone health
         value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" /var/lib/siltstone/users.toml | head -1; }
-        SILTSTONE_ACCESS_KEY=$(value access_key) SILTSTONE_SECRET_KEY=$(value secret_key) siltstone-tools bench --duration 50ms --objects 20
+        SILTSTONE_ACCESS_KEY=$(value access_key) SILTSTONE_SECRET_KEY=$(value secret_key) siltstone-tools bench --duration 50ms --objects 20 --clients 4
         kill $!
         wait $!
         siltstone-tools --data-dir /var/lib/siltstone verify
@@ -143,8 +155,23 @@ install_deb() {
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
 case $1 in --help | -h) usage; exit 0 ;; esac
+if [ "$1" = --riscv64 ]; then
+    shift
+    choose riscv64 riscv64 riscv64gc-unknown-linux-gnu
+    offered=(package smoke test)
+else
+    choose aarch64 arm64 aarch64-unknown-linux-gnu
+    offered=(package smoke test deb)
+fi
 steps=("$@")
-[ "${steps[*]}" != all ] || steps=(package smoke test deb)
+[ "${steps[*]}" != all ] || steps=("${offered[@]}")
+for step in "${steps[@]}"; do
+    case $step in
+        package | smoke | test) ;;
+        deb | deb-itself) [ "$architecture" != riscv64 ] || { echo "cross.sh: there is no step deb for RISC-V: Debian 12 does not have it" >&2; exit 2; } ;;
+        *) echo "cross.sh: unknown step: $step; see --help" >&2; exit 2 ;;
+    esac
+done
 get_tools
 export_tools
 for step in "${steps[@]}"; do
@@ -155,6 +182,5 @@ for step in "${steps[@]}"; do
         # Of its own: it ends this process.
         deb) "$0" deb-itself ;;
         deb-itself) install_deb ;;
-        *) echo "cross.sh: unknown step: $step; see --help" >&2; exit 2 ;;
     esac
 done
