@@ -1,11 +1,13 @@
 """The tar file: programs that run anywhere, and their pages."""
 
+import re
 import subprocess
 import tarfile
 
 import pytest
 
 from packages import SOURCES, package, run
+from siltstone import ROOT
 
 PROGRAMS = ["siltstone", "siltstone-tools"]
 
@@ -70,6 +72,13 @@ def test_bash_completes_commands_and_options(prefix, name):
 def test_the_other_shells_have_their_files(prefix, name):
     assert f"complete -c {name} " in (prefix / f"share/fish/vendor_completions.d/{name}.fish").read_text()
     assert (prefix / f"share/zsh/site-functions/_{name}").read_text().startswith(f"#compdef {name}\n")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_guide_tells_the_size_of_a_program(prefix, name):
+    page = (ROOT / "src/guide/packages.md").read_text()
+    told = float(re.search(rf"^\| `{name}` \| (\S+) MB \|", page, re.M).group(1))
+    assert abs((prefix / "bin" / name).stat().st_size / 1e6 - told) < 1, "measure again, also the compressed size and the page of appliances"
 
 
 def test_nothing_but_programs_can_be_executed_and_the_licence_is_there(prefix):

@@ -16,7 +16,7 @@ image_architecture() {
     esac
 }
 
-# The whole root. The tools are not in it: with them it would weigh more than its 15 MB. The program looks at the name that it is called
+# The whole root. The tools are not in it: with them it would weigh nearly twice as much. The program looks at the name that it is called
 # by: `minio server /data`, `mc ready local`, `curl -f http://localhost:9000/minio/health/live` of compose files work as they are.
 # /data is open to every user like /tmp: a fresh volume takes its mode over, whichever uid the server has.
 image_files() {
