@@ -5,6 +5,7 @@ import os
 import pytest
 
 import trees
+from pages import blocks, replaced
 from siltstone import ACCESS_KEY, REGION, SECRET_KEY
 from test_other_clients import FILES, installed, keys, run
 
@@ -89,3 +90,10 @@ def test_duplicity_backs_up_what_changed_verifies_and_restores(duplicity, s3, bu
     duplicity("full", tree, target)
     duplicity("remove-all-but-n-full", "1", "--force", target)
     assert len([key for key in keys(s3, bucket) if "difftar" in key]) == 1
+
+
+def test_duplicity_takes_the_address_as_the_guide_says(duplicity, server, s3, bucket, tree):
+    [line] = blocks("applications", "Backups of files", "sh")
+    places = {"duplicity ": "", "http://127.0.0.1:9000": server.url, "documents": tree, "boto3+s3://duplicity/host": f"boto3+s3://{bucket}/host"}
+    duplicity(*replaced(line, places).split())
+    assert any(key.startswith("host/") for key in keys(s3, bucket))

@@ -1,6 +1,8 @@
 """The page "S3 for your tests": each fixture, run as it is printed by the tools of its language."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pages import blocks
-from siltstone import BINARY, clean_environment
+from siltstone import BINARY, ROOT, clean_environment
 from test_minio_go import LIBRARIES
 
 MODULES = Path(__file__).with_name("js") / "node_modules"
@@ -41,6 +43,17 @@ def run(tmp_path):
         return done.stdout
 
     return run
+
+
+def test_the_first_line_that_is_said(tmp_path):
+    page = (ROOT / "src/guide/testing.md").read_text()
+    command, said = page.split("```text\n")[1].split("\n```")[0].splitlines()
+    command = command.replace(" siltstone ", f" exec {shlex.quote(str(BINARY))} ").replace("DIR", str(tmp_path / "data"))
+    server = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean_environment(tmp_path))
+    line = server.stdout.readline()
+    server.terminate()
+    server.wait()
+    assert re.sub(r":\d+$", "", line.strip()) == re.sub(r":\d+$", "", said)
 
 
 def the_block(heading, language):

@@ -11,6 +11,7 @@ use super::{block, page};
 use crate::support::process::{Running, on_a_free_port, siltstone};
 use crate::support::users::write_users;
 use crate::tools::Fixture;
+use crate::tools::minio::writer::{MinioDrives, TIME, Written};
 
 const ACCESS_KEY: &str = "AKMEASURESTHINGS";
 const SECRET_KEY: &str = "a secret of the guide";
@@ -109,6 +110,25 @@ fn a_server_is_checked_by_the_command_of_the_guide() {
     let mut command = shell(dir.path(), &format!("{} --rounds 1 --connections 2", script.trim_end()));
     command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
     assert!(run(command).contains("verdict: pass"));
+}
+
+#[test]
+fn drives_of_minio_are_looked_at_and_imported_by_the_commands_of_the_guide() {
+    let drives = MinioDrives::new(2, 2);
+    drives.put("photos", "cat", &[Written::object(0, TIME, b"meow")]);
+    let page = page("minio");
+    let (_, section) = page.split_once("\n## From the drives\n").unwrap();
+    let mut script = block(section, "sh").replace("/srv/siltstone", "siltstone-data");
+    for (at, drive) in drives.paths.iter().enumerate() {
+        script = script.replace(&format!("/mnt/disk{}", at + 1), drive.to_str().unwrap());
+    }
+    let (commands, server) = script.trim_end().rsplit_once('\n').unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    assert!(run(shell(dir.path(), commands)).contains("photos"));
+    let mut shell = shell(dir.path(), &format!("exec {server} --listen 127.0.0.1:0"));
+    shell.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
+    let server = Running::start(shell);
+    assert!(server.answer("/-/metrics").contains("\nsiltstone_store_buckets 1\n"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import SOURCES, needs_root
+from packages import SOURCES, needs_root, run
 from siltstone import BINARY, ROOT, Server
 
 import siege
@@ -115,6 +115,13 @@ def test_the_page_tells_the_files():
         settings = tomllib.loads(file.read_text())
         expected.append((file.stem, *(settings[name].replace("MiB", " MiB") for name in ("memory_max", "index_max", "segment_size"))))
     assert rows == expected
+
+
+def test_the_watchdog_of_the_page_asks_for_the_health(own_server):
+    [command] = re.findall(r"^```sh\n(siltstone health .*)\n```", (ROOT / "src/guide/appliances.md").read_text(), re.M)
+    server = own_server().start()
+    _, *words = command.replace("http://127.0.0.1:9000", server.url).split()
+    assert run(BINARY, *words) == "alive\n"
 
 
 def test_an_idle_server_hardly_wakes(tmp_path):

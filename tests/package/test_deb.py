@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import PACKAGES, SOURCES, needs, needs_root, package, run
+from packages import PACKAGES, ROOT, SOURCES, needs, needs_root, package, run
 
 UNIT = SOURCES / "deb/siltstone.service"
 
@@ -28,6 +28,21 @@ def test_the_service_is_confined():
     told = run("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT)
     exposure = float(re.search(r"Overall exposure level for \S+: (\S+)", told).group(1))
     assert exposure < EXPOSURE_MAX, told
+
+
+def test_the_drop_in_of_the_guide_is_one(tmp_path):
+    needs("systemd-analyze")
+    [lines] = re.findall(r"^```text\n(\[Unit\]\n.*?)^```", (ROOT / "src/guide/packages.md").read_text(), re.M | re.S)
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/usr/bin/siltstone", "/bin/true"))
+    folder = tmp_path / f"{UNIT.name}.d"
+    folder.mkdir()
+    (folder / "override.conf").write_text(lines)
+    told = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)
+    assert "override.conf" not in told.stderr, told.stderr
+    (folder / "override.conf").write_text(lines.replace("ReadWritePaths", "ReadWritePath"))
+    told = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)
+    assert "override.conf" in told.stderr, "a wrong word would be found"
 
 
 def test_the_configuration_is_accepted_by_the_server(server):

@@ -132,3 +132,15 @@ def test_the_command_of_the_manual_starts_this_image(image, page):
     assert {f"{ports.split(':')[1]}/tcp": {}} == image.config["ExposedPorts"]
     assert {volume: {}} == image.config["Volumes"]
     assert tag in {tag.split("/")[-1] for tag in image.tags}
+
+
+def test_the_users_are_listed_in_a_container_by_the_command_of_the_guide(image, data):
+    page = (ROOT / "src/guide/packages.md").read_text()
+    words = re.search(r"^docker exec CONTAINER (.*)$", page, re.M).group(1).split()
+    os.chown(data, NOBODY, NOBODY)
+    with started(image, data, *image.config["Cmd"]) as port:
+        own = dict(entry.split("=", 1) for entry in image.config["Env"])
+        # A container has the port 9000, where the server is looked for, to itself.
+        environment = {"PATH": f"{own['PATH']}:{os.environ['PATH']}", "SILTSTONE_LISTEN": f"127.0.0.1:{port}", **KEYS}
+        listed = run(*contained(image, data, "/bin/siltstone", *words[1:]), env=environment)
+    assert words[0] == "siltstone" and "admin" in listed

@@ -11,7 +11,7 @@ mod foreign;
 mod import;
 mod key;
 pub(crate) mod lifecycle;
-mod minio;
+pub(crate) mod minio;
 mod moving_servers;
 mod rebuild;
 mod remote;
