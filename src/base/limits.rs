@@ -398,6 +398,8 @@ pub const REPLAY_AFTER_CLOSE_MILLIS: u64 = 500;
 
 /// The interval between the starts of two passes of the scrub, unless a pass takes longer.
 pub const SCRUB_EVERY_SECS: u64 = 7 * 24 * 60 * 60;
+/// The interval between the starts of two checks of the log and the checkpoints.
+pub const LOG_SCRUB_EVERY_SECS: u64 = 24 * 60 * 60;
 /// The target time of a pass without a rate, on a fast enough disk.
 pub const SCRUB_PASS_SECS: u64 = 6 * 24 * 60 * 60;
 /// The interval at which the position of a pass is saved.

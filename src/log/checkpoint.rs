@@ -56,7 +56,7 @@ pub struct CheckpointWriter<'a> {
 
 /// The numbers that the end of a checkpoint states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct CheckpointCounts {
+pub(super) struct CheckpointCounts {
     buckets: u64,
     versions: u64,
 }
@@ -213,7 +213,7 @@ impl<'a> CheckpointWriter<'a> {
 }
 
 /// Receives the entries of a checkpoint, in order. An error says why an entry is invalid.
-type EntryVisitor<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
+pub(super) type EntryVisitor<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
 
 /// Reads the checkpoint that covers the groups up to `covered`. The entries given to `visit` are
 /// valid only if this succeeds.
@@ -274,7 +274,7 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
 }
 
 /// Visits the entries of a group. Returns the end of the checkpoint if this group holds it.
-fn read_group(
+pub(super) fn read_group(
     group: &RawGroup,
     path: &str,
     at: u64,

@@ -84,8 +84,23 @@ pub fn open_file(
     number: u64,
     store: Option<StoreId>,
 ) -> Result<(Arc<dyn File>, FileHeader), LogError> {
+    let file = fs.open(&kind.path(number))?;
+    let header = read_header(file.as_ref(), kind, number, store)?;
+    Ok((file, header))
+}
+
+/// Reads the header of an open file, and checks it against the name and, where it is known, the
+/// store.
+///
+/// # Errors
+/// As of [`open_file`].
+pub(super) fn read_header(
+    file: &dyn File,
+    kind: FileKind,
+    number: u64,
+    store: Option<StoreId>,
+) -> Result<FileHeader, LogError> {
     let path = kind.path(number);
-    let file = fs.open(&path)?;
     let mut page = vec![0; PAGE_BYTES as usize];
     match file.read_exact_at(&mut page, 0) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -94,8 +109,7 @@ pub fn open_file(
         Err(error) => return Err(LogError::of_read(error, &path, 0)),
         Ok(()) => {}
     }
-    let header = check_header(&page, kind, number, store)?;
-    Ok((file, header))
+    check_header(&page, kind, number, store)
 }
 
 /// The header in the first page of a file, checked against its name and, where it is known, the

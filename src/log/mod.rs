@@ -8,6 +8,7 @@
 //!   thread appends.
 //! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for
 //!   it.
+//! - `recheck`: log files and checkpoints are read again while the store is in use.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
 mod checkpoint;
@@ -20,6 +21,7 @@ mod groups;
 mod inspect;
 mod log_builder;
 mod log_writer;
+mod recheck;
 mod replay;
 mod reserve;
 mod scan;
@@ -37,6 +39,7 @@ pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinis
 pub use follow::{FollowedGroup, LogFollower};
 pub use log_builder::{BuiltLog, build_log};
 pub use log_writer::{LogSpace, LogWriter, WrittenGroup};
+pub use recheck::{FileRecheck, Rechecked};
 pub use replay::{LogTail, LogVolume, PackCheck, Replay, ReplayStart, TornGroup};
 pub use reserve::{Reserve, SpaceClaim};
 pub use scan::{GroupScan, Scanned, SegmentRecord, SegmentScan};

@@ -79,7 +79,7 @@ use crate::base::{Budget, Md5Pool, Reservation};
 use crate::keys::SharedKeyRing;
 use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
-    BadSegment, BucketSize, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, DaySizes,
+    BadFile, BucketSize, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, DaySizes,
     FollowerFigures, Health, History, HistorySample, RemoteProbed, RepairFigures, RequestFigures,
     ShipFigures, StandbyFigures, TierFigures, Usage,
 };

@@ -49,9 +49,9 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
-    BadSegment, BucketMarks, CommitFigures, CopyFindings, DamagedObject, Health, HistorySample,
-    LifecycleEffect, PreviewCount, QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures,
-    Usage, WalkedKey, WalkedKeys,
+    BadFile, BucketMarks, CommitFigures, CopyFindings, DamagedObject, Health, HistorySample, LifecycleEffect,
+    PreviewCount, QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey,
+    WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;

@@ -104,7 +104,7 @@ pub use remote_log::right::RemoteRefusal;
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use shared::cause::CauseScope;
 pub use shared::commit_counters::CommitFigures;
-pub use shared::health::{Health, ReadOnlyReason};
+pub use shared::health::{BadFile, Health, ReadOnlyReason};
 pub use shared::lock_clock::ClockFigures;
 pub use shared::object_keys::{NewEncryption, OpenedKey};
 pub use shared::thread_watch::ThreadWatch;
@@ -117,8 +117,7 @@ pub use ship::{CleanupProgress, ShipFigures, ShipMode, ShipOptions};
 use tier::Tier;
 pub use tier::epoch::adopt_remote;
 pub use tier::{
-    BadSegment, BucketPlacement, CopyFindings, RemoteProbed, RepairFigures, TierFigures, TierOptions,
-    TierProgress,
+    BucketPlacement, CopyFindings, RemoteProbed, RepairFigures, TierFigures, TierOptions, TierProgress,
 };
 
 use crate::base::{Clock, Entropy};

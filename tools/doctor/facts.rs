@@ -115,6 +115,8 @@ pub(super) struct ServerFigures {
     /// Segments with bad bytes that were repaired from the remote, and those that wait for it.
     pub(super) repaired_segments: Option<f64>,
     pub(super) repair_waiting: Option<f64>,
+    /// Damaged files of the log that a checkpoint replaced.
+    pub(super) replaced_log_files: Option<f64>,
     pub(super) read_only: Option<f64>,
     pub(super) ship_lag: Option<f64>,
     /// The end of the last probe of the remote, and whether it found it unfit.

@@ -278,6 +278,7 @@ pub(super) fn figures_of(page: &str) -> ServerFigures {
         bad_extents: value("siltstone_scrub_bad_extents"),
         damaged_places: value("siltstone_store_damaged_places"),
         repaired_segments: value("siltstone_repair_segments_total"),
+        replaced_log_files: value("siltstone_repair_log_files_total"),
         repair_waiting: value("siltstone_repair_waiting_segments"),
         read_only: value("siltstone_store_read_only"),
         ship_lag: value("siltstone_ship_lag_seconds"),

@@ -341,6 +341,13 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
             "look at the disk: smartctl -a, the kernel's log; GET /-/api/1/state lists the files",
         ));
     }
+    if above(figures.replaced_log_files, 0.0) {
+        findings.push(Finding::warning(
+            "repair",
+            "the log or a checkpoint was damaged, and a new checkpoint has replaced it",
+            "look at the disk: smartctl -a, the kernel's log; GET /-/api/1/state lists the files",
+        ));
+    }
     if above(figures.read_only, 0.0) {
         findings.push(Finding::error(
             "read-only",

@@ -153,6 +153,7 @@ fn each_fault_in_the_metrics_is_named_alone() {
     assert_eq!(named("siltstone_scrub_bad_extents 1\n"), ["damage"]);
     assert_eq!(named("siltstone_repair_segments_total 1\n"), ["repair"]);
     assert_eq!(named("siltstone_repair_waiting_segments 1\n"), ["repair"]);
+    assert_eq!(named("siltstone_repair_log_files_total 1\n"), ["repair"]);
     assert_eq!(named("siltstone_store_read_only 1\n"), ["read-only"]);
     assert_eq!(named("siltstone_ship_lag_seconds 3600\n"), ["remote"]);
     let probed = |days: u32| {

@@ -10,7 +10,7 @@ use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
 use crate::s3::Response;
 use crate::service::{
-    BadSegment, CopyFindings, MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus,
+    BadFile, CopyFindings, MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus,
     RepairFigures, ShipFigures, TargetState, TierFigures,
 };
 
@@ -189,7 +189,7 @@ fn of_tier(figures: &TierFigures, copies: &CopyFindings, repairs: &RepairFigures
     section
 }
 
-fn bad_line(bad: &BadSegment) -> String {
+fn bad_line(bad: &BadFile) -> String {
     let found = text::time(&bad.found.to_iso8601());
     format!("{}, offset {}, found {found}: {}", bad.file, bad.offset, bad.what)
 }
@@ -252,7 +252,7 @@ mod tests {
             lost: vec![("segment/1".to_owned(), "gone".to_owned())],
             ..CopyFindings::default()
         };
-        let bad = BadSegment {
+        let bad = BadFile {
             file: "data/7.segment".to_owned(),
             offset: 64,
             what: "the block is bad".to_owned(),

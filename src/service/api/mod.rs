@@ -18,7 +18,7 @@ use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, NewServiceAccount, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
-use crate::ops::{BadSegment, CopyFindings, RemoteProbed, RepairFigures};
+use crate::ops::{BadFile, CopyFindings, RemoteProbed, RepairFigures};
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
 use policies::PolicyResource;
 use quotas::QuotaHolder;
@@ -312,6 +312,7 @@ impl Service {
         check(identity, Action::AdminGetState)?;
         let health = self.context.health();
         let unshipped = self.context.store.ship_obstacle();
+        let replaced = self.context.store.replaced_log_files();
         Ok(document(
             200,
             &json!({
@@ -334,6 +335,8 @@ impl Service {
                     "finished": health.scrub.finished.map(Timestamp::to_iso8601),
                     "bytes": health.scrub.bytes,
                     "damaged_extents": health.scrub.bad,
+                    "log_finished": health.scrub.log_finished.map(Timestamp::to_iso8601),
+                    "replaced_log_files": replaced.iter().map(bad_file_document).collect::<Vec<_>>(),
                 },
                 "remote_epoch": self.context.store.tier_figures().map(|tier| tier.epoch),
                 "remote_refused": self.context.store.remote_refusal().map(|why| why.to_string()),
@@ -364,12 +367,12 @@ fn repairs_document(figures: &RepairFigures) -> Value {
     json!({
         "served_reads": figures.served_reads,
         "repaired_segments": figures.repaired_segments,
-        "waiting": figures.waiting.iter().map(bad_segment_document).collect::<Vec<_>>(),
-        "repaired": figures.repaired.iter().map(bad_segment_document).collect::<Vec<_>>(),
+        "waiting": figures.waiting.iter().map(bad_file_document).collect::<Vec<_>>(),
+        "repaired": figures.repaired.iter().map(bad_file_document).collect::<Vec<_>>(),
     })
 }
 
-fn bad_segment_document(bad: &BadSegment) -> Value {
+fn bad_file_document(bad: &BadFile) -> Value {
     json!({
         "file": bad.file,
         "offset": bad.offset,

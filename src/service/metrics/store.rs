@@ -45,8 +45,9 @@ pub(in crate::service) fn store(
 
 type Figure = (&'static str, &'static str, u64);
 
-fn gauges(health: &Health, memory: &MemoryUsage) -> [Figure; 12] {
+fn gauges(health: &Health, memory: &MemoryUsage) -> [Figure; 13] {
     let scrubbed = health.scrub.finished.map_or(0, Timestamp::as_secs);
+    let log_checked = health.scrub.log_finished.map_or(0, Timestamp::as_secs);
     [
         ("memory_max_bytes", "Memory that may be used beside the index.", memory.ceiling),
         (
@@ -68,10 +69,15 @@ fn gauges(health: &Health, memory: &MemoryUsage) -> [Figure; 12] {
             "The end of the last pass of the scrub; 0 before the first.",
             scrubbed,
         ),
+        (
+            "scrub_log_finished_timestamp_seconds",
+            "The end of the last check of the log and the checkpoints since the start; 0 before the first.",
+            log_checked,
+        ),
     ]
 }
 
-fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
+fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 7] {
     [
         ("memory_refused_total", "Reservations of memory that were refused.", memory.refused),
         ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
@@ -79,6 +85,11 @@ fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
         ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),
         ("scrub_extents_total", "Extents checked by the scrub.", health.scrub.extents),
         ("scrub_bytes_total", "Bytes checked by the scrub.", health.scrub.bytes),
+        (
+            "repair_log_files_total",
+            "Damaged files of the log, and checkpoints, that a new checkpoint replaced.",
+            health.scrub.replaced_log_files,
+        ),
     ]
 }
 

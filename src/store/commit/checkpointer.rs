@@ -234,6 +234,33 @@ fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError
     Ok(())
 }
 
+/// Writes a checkpoint in the place of a damaged file of the log or of a damaged checkpoint, which
+/// has been reported, and removes that file. Returns whether it is gone: groups that the remote
+/// lacks stay. Durable on return.
+///
+/// A damaged group is not needed any more where the new checkpoint covers it, and neither is what
+/// only an older checkpoint needs, which would need the damaged group.
+///
+/// # Errors
+/// As of [`write`].
+pub(in crate::store) fn replace_damaged(shared: &SharedStore, path: &str) -> Result<bool, StoreError> {
+    let _one_at_a_time = lock(shared)?;
+    write_locked(shared)?;
+    remove_damaged(shared, path).map_err(|error| shared.write_failed(error))
+}
+
+fn remove_damaged(shared: &SharedStore, path: &str) -> Result<bool, LogError> {
+    let fs = shared.fs.as_ref();
+    let checkpoints = list_numbers(fs, FileKind::Checkpoint)?;
+    if checkpoints.iter().any(|number| checkpoint_path(*number) == path) {
+        fs.remove(path)?;
+        fs.sync_dir(FileKind::Checkpoint.dir())?;
+        return Ok(true);
+    }
+    keep_newest_alone(shared)?;
+    Ok(!list_numbers(fs, FileKind::Log)?.iter().any(|number| log_path(*number) == path))
+}
+
 /// Fails if there is no space for a checkpoint, even after the older one is removed.
 fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     if shared.segments.free_bytes()? < len {
@@ -253,8 +280,13 @@ fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     // The log of followers goes first: they can start over, and the older checkpoint cannot be made
     // again.
     keep_newest(shared, GENERATIONS, NOTHING_FOR_FOLLOWERS)?;
-    let checkpoints = good_checkpoints(shared)?;
-    let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
+    if good_checkpoints(shared)?.len() > 1 { keep_newest_alone(shared) } else { Ok(()) }
+}
+
+/// Removes all checkpoints but the newest, and the log before that one, after it has been read from
+/// the disk and verified.
+fn keep_newest_alone(shared: &SharedStore) -> Result<(), LogError> {
+    let Some(newest) = good_checkpoints(shared)?.last().copied() else {
         return Ok(());
     };
     let fs = shared.fs.as_ref();

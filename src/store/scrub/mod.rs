@@ -13,9 +13,12 @@
 //! Steps 1 to 3 repeat up to the segment that was the newest at the start of the pass. Bytes
 //! written or moved since then were checked on their way, and belong to the next pass.
 //!
+//! Log and checkpoints have a pass of their own: see `log_scrub`.
+//!
 //! Pages in the page cache are read from there, so the disk below them stays unread; a later pass
 //! reads it. The scrub adds nothing to the page cache.
 
+mod log_scrub;
 mod pace;
 mod run;
 mod sample;
@@ -34,6 +37,7 @@ use crate::store::shared::SharedStore;
 use crate::store::shared::health::ScrubHealth;
 use crate::store::sweep::references::ExtentReference;
 use crate::store::{BucketInfo, Health, Store, StoreError};
+use log_scrub::LogScrub;
 use run::{ScrubPass, ScrubRun};
 use state::ScrubStateCell;
 
@@ -60,6 +64,7 @@ pub(super) struct Scrubber {
     /// Locked for the length of a call: one call at a time.
     pass: Mutex<ScrubPass>,
     counters: ScrubCounters,
+    log: LogScrub,
 }
 
 /// Extents and bytes checked since the store was opened.
@@ -125,11 +130,18 @@ impl Store {
     /// [`Store::close`]. A bad extent is saved before the return of the call that found its
     /// records.
     ///
+    /// Once a day the log and the checkpoints come first. A damaged file of theirs is replaced before
+    /// the return of the call that found it.
+    ///
     /// # Errors
     /// Of the disk, if a segment cannot be opened or a bad extent cannot be saved. Damage is not an
     /// error: see [`Store::health`].
     pub fn scrub(&self, budget_bytes: u64) -> Result<Scrubbed, StoreError> {
-        let Scrubber { state, pass, counters } = &self.scrubber;
+        let log = self.scrub_log(budget_bytes)?;
+        if log.more() {
+            return Ok(Scrubbed { bytes: log.bytes, more: true, ..Scrubbed::default() });
+        }
+        let Scrubber { state, pass, counters, .. } = &self.scrubber;
         // After a panic, at worst one extent was left out.
         let pass = pass.lock().unwrap_or_else(PoisonError::into_inner);
         ScrubRun::new(&self.shared, self.tier.as_deref(), state, counters, pass, budget_bytes).run()
@@ -145,7 +157,8 @@ impl Scrubber {
             (state.segment, state.offset)
         };
         let pass = Mutex::new(ScrubPass::starting_at(from, shared.clock.instant()));
-        Self { state, pass, counters: ScrubCounters::default() }
+        let log = LogScrub::starting_at(shared.clock.instant());
+        Self { state, pass, counters: ScrubCounters::default(), log }
     }
 
     /// Saves the position of an unfinished pass.
@@ -161,11 +174,14 @@ impl Scrubber {
         let state = self.state.lock().clone();
         let index = shared.index();
         let bad: Vec<_> = state.bad.iter().filter(|bad| is_referenced(&index, bad)).collect();
+        let log = self.log.figures().clone();
         health.scrub = ScrubHealth {
             extents: self.counters.extents.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             bad: bad.len() as u64 + state.unlisted,
             finished: state.finished,
+            log_finished: log.finished,
+            replaced_log_files: log.replaced_files,
         };
         for damage in bad.into_iter().map(damage_of) {
             if !health.damage.contains(&damage) {

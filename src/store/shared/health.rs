@@ -72,6 +72,21 @@ impl fmt::Display for ReadOnlyReason {
     }
 }
 
+/// A file in which bytes were bad, while the same bytes were elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFile {
+    /// The file.
+    pub file: String,
+    /// The offset of the bytes that were found first.
+    pub offset: u64,
+    /// What was wrong with them.
+    pub what: String,
+    /// The time when they were found.
+    pub found: Timestamp,
+    /// The time when another file had taken its place; `None` before.
+    pub repaired: Option<Timestamp>,
+}
+
 /// The state of the scrub.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScrubHealth {
@@ -83,6 +98,10 @@ pub struct ScrubHealth {
     pub bad: u64,
     /// The end of the last pass.
     pub finished: Option<Timestamp>,
+    /// The end of the last check of the log and the checkpoints since the store was opened.
+    pub log_finished: Option<Timestamp>,
+    /// Damaged files of the log, and checkpoints, that a new checkpoint has replaced since then.
+    pub replaced_log_files: u64,
 }
 
 /// A store's state at one moment.

@@ -354,6 +354,11 @@ impl SharedStore {
         }
     }
 
+    /// Forgets the damage of a file that is gone.
+    pub(in crate::store) fn forget_damage(&self, file: &str) {
+        self.damage.lock().expect(NOT_POISONED).retain(|damage| damage.file != file);
+    }
+
     /// Whether the file has known damage.
     pub(in crate::store) fn is_damaged(&self, file: &str) -> bool {
         self.damage.lock().expect(NOT_POISONED).iter().any(|damage| damage.file == file)

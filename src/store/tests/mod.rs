@@ -25,6 +25,7 @@ mod holes;
 mod index_quotas;
 mod loader;
 mod locks;
+mod log_scrub;
 mod lost_copies;
 mod lost_files;
 mod lost_segments;

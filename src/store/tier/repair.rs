@@ -29,6 +29,7 @@ use crate::format::{CopyPhase, ExtentHeader, FileKind, StoreId, page_ceil, segme
 use crate::fs::File;
 use crate::log::{LogError, Segment};
 use crate::remote::RemoteError;
+use crate::store::shared::health::BadFile;
 use crate::store::sweep::Sweep;
 use crate::store::sweep::batch::LiveExtent;
 use crate::store::sweep::sealed::SealedExtents;
@@ -48,24 +49,9 @@ pub struct RepairFigures {
     /// Files that were written anew since the start.
     pub repaired_segments: u64,
     /// Segments whose files are to be written anew.
-    pub waiting: Vec<BadSegment>,
+    pub waiting: Vec<BadFile>,
     /// The latest of those that were, the oldest first.
-    pub repaired: Vec<BadSegment>,
-}
-
-/// A segment in which local bytes were bad.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadSegment {
-    /// Its file.
-    pub file: String,
-    /// The offset of the bytes that were found first.
-    pub offset: u64,
-    /// What was wrong with them.
-    pub what: String,
-    /// The time when they were found.
-    pub found: Timestamp,
-    /// The time when the file was written anew; `None` before.
-    pub repaired: Option<Timestamp>,
+    pub repaired: Vec<BadFile>,
 }
 
 /// The segments with bad bytes.
@@ -74,11 +60,11 @@ pub(super) struct Repairs {
     served_reads: u64,
     repaired_segments: u64,
     waiting: BTreeMap<u64, WaitingRepair>,
-    repaired: VecDeque<BadSegment>,
+    repaired: VecDeque<BadFile>,
 }
 
 struct WaitingRepair {
-    bad: BadSegment,
+    bad: BadFile,
     /// The time of the next try.
     due: Instant,
 }
@@ -91,7 +77,7 @@ impl Repairs {
             return false;
         }
         let file = segment_path(segment);
-        let bad = BadSegment { file, offset, what: what.to_owned(), found, repaired: None };
+        let bad = BadFile { file, offset, what: what.to_owned(), found, repaired: None };
         self.waiting.insert(segment, WaitingRepair { bad, due });
         true
     }
@@ -112,7 +98,7 @@ impl Repairs {
         if self.repaired.len() == LISTED_MAX {
             self.repaired.pop_front();
         }
-        self.repaired.push_back(BadSegment { repaired: Some(at), ..bad });
+        self.repaired.push_back(BadFile { repaired: Some(at), ..bad });
     }
 }
 

@@ -478,6 +478,13 @@ impl GroupWriter {
         self.write(GroupPlan::default(), None, 0)
     }
 
+    /// Goes on with the log in a new file. The group without entries before it makes sure that the
+    /// old file has one: the log does not leave a file without.
+    pub(super) fn begin_log_file(&mut self) -> Result<(), StoreError> {
+        self.write_idle_group()?;
+        self.roll_log().map_err(|error| self.shared.write_failed(error))
+    }
+
     fn sync_failed(&self, path: &str, error: &io::Error) -> StoreError {
         let why = format!("syncing {path} failed: {error}");
         self.shared.latch(ReadOnlyReason::SyncFailed, why.clone());

@@ -101,6 +101,16 @@ impl Committer {
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
+    /// Goes on with the log in a new file, after a group without entries in the old one. On a full
+    /// disk it stays where it is. Durable on return.
+    ///
+    /// # Errors
+    /// The store takes no writes; of the disk.
+    pub(in crate::store) fn begin_log_file(&self) -> Result<(), StoreError> {
+        let mut leader_lock = self.leader_lock.lead();
+        leader_lock.as_mut().ok_or(StoreError::Closed)?.begin_log_file()
+    }
+
     fn commit_as_leader(
         &self,
         mut leader_lock: MutexGuard<'_, Option<GroupWriter>>,
