@@ -117,7 +117,7 @@ impl ServerArguments {
             [one] if is_directory(one) && !self.is_list => Ok(Some(one.into())),
             several => Err(CliError::usage(format!(
                 "server {}: name one directory of this host. Siltstone keeps one copy of all data in one directory and forms no \
-                 cluster; for several disks put a RAID or a file system over them below that directory",
+                 cluster; for several disks put ZFS, Btrfs, md or LVM below that directory (see the guide, planning)",
                 several.join(" ")
             ))),
         }
