@@ -1,10 +1,12 @@
 //! README.md, held against the code and the guide. Its quick start is run by
 //! tests/clients/test_readme.py.
 
+use std::fs;
 use std::path::Path;
 
 use siltstone::auth::Users;
 
+use crate::floors::rust_files;
 use crate::guide::{block, read, rows};
 
 /// The most lines of the first page.
@@ -71,4 +73,24 @@ fn every_link_leads_to_a_file() {
             assert!(target.exists(), "{file}: {link}");
         }
     }
+}
+
+#[test]
+fn the_example_of_another_operation_names_every_table() {
+    let example = read(".github/CONTRIBUTING.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    rust_files(&root.join("src"), &mut files);
+    let mut tables = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        // The operation beside whose rows those of the example stand.
+        if text.contains("O::GetBucketQuota") || text.contains(" GetBucketQuota = ") {
+            tables += 1;
+            let path = file.strip_prefix(root).unwrap().display();
+            assert!(example.contains(&format!("--- a/{path}\n")), "{path}");
+        }
+    }
+    // The fourth is on the page of the guide.
+    assert_eq!(tables, 3);
 }
