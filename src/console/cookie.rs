@@ -1,5 +1,5 @@
 //! The cookies: one with the secret of a session, one for an attempt to sign in by an OpenID
-//! provider, and one by which a browser remembers how files are shown.
+//! provider, and those by which a browser remembers what somebody prefers.
 
 use super::address::ConsoleRoot;
 use super::sessions::SessionId;
@@ -14,11 +14,33 @@ const SESSIONS_MAX: usize = 16;
 const ATTEMPT_SECS: u32 = 600;
 /// The name over plain HTTP.
 const PLAIN_NAME: &str = "siltstone-console";
-/// The name of the one for the look of folders with images. A page at another port of the host can
-/// set it: it changes nothing but the look.
-const GRID_NAME: &str = "siltstone-grid";
-/// How long a look is remembered, in seconds: a year.
-const GRID_SECS: u32 = 365 * 24 * 60 * 60;
+/// How long a preference is remembered, in seconds: a year.
+const PREFERENCE_SECS: u32 = 365 * 24 * 60 * 60;
+
+/// What somebody prefers in one browser. A page at another port of the host can set it: it changes
+/// nothing but the look and the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Preference {
+    /// Folders with images are shown as a grid.
+    Grid,
+    /// Single letters are keys of the pages (WCAG 2.1, 2.1.4).
+    LetterKeys,
+}
+
+impl Preference {
+    /// The name of its cookie.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "siltstone-grid",
+            Self::LetterKeys => "siltstone-keys",
+        }
+    }
+
+    /// Whether it is on in a browser that remembers nothing.
+    fn is_on_at_first(self) -> bool {
+        self == Self::LetterKeys
+    }
+}
 
 /// The sessions that the cookies of a request name. Over plain HTTP a page at another port of the
 /// host can add some.
@@ -76,21 +98,27 @@ pub(super) fn clear(root: &ConsoleRoot, response: Response, request: &Request<'_
     response.header("Set-Cookie", format!("{}=; {}; Max-Age=0", name_for(request), attributes(root, request)))
 }
 
-/// Whether the browser remembers that images are shown in a grid.
-pub(super) fn wants_grid(request: &Request<'_>) -> bool {
-    values(request, GRID_NAME).next() == Some("1")
+/// Whether a preference is on, as the browser remembers it.
+pub(super) fn prefers(request: &Request<'_>, preference: Preference) -> bool {
+    match values(request, preference.name()).next() {
+        Some("0") => false,
+        Some("1") => true,
+        _ => preference.is_on_at_first(),
+    }
 }
 
-/// The response, by which the browser remembers whether images are shown in a grid.
-pub(super) fn remember_grid(
+/// The response, by which the browser remembers whether a preference is on.
+pub(super) fn remember(
     root: &ConsoleRoot,
     response: Response,
     request: &Request<'_>,
-    wants_grid: bool,
+    preference: Preference,
+    is_on: bool,
 ) -> Response {
-    let value = u8::from(wants_grid);
+    let name = preference.name();
+    let value = u8::from(is_on);
     let attributes = attributes(root, request);
-    response.header("Set-Cookie", format!("{GRID_NAME}={value}; {attributes}; Max-Age={GRID_SECS}"))
+    response.header("Set-Cookie", format!("{name}={value}; {attributes}; Max-Age={PREFERENCE_SECS}"))
 }
 
 fn name_for(request: &Request<'_>) -> &'static str {

@@ -566,6 +566,10 @@ def account(forms, page, server, access_key, secret_key):
         page.get_by_text(re.compile("^Ended ")).wait_for()
         assert "<h1>Sign in</h1>" in elsewhere()
     page.get_by_text("this session", exact=True).wait_for()
+    forms.send("page-keys", "Turn the single keys off")
+    page.get_by_text("The single keys are off", exact=True).wait_for()
+    forms.send("page-keys", "Turn the single keys on")
+    page.get_by_text("The single keys are on", exact=True).wait_for()
 
 
 def signed_in_elsewhere(server, access_key, secret_key):

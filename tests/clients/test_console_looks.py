@@ -397,3 +397,38 @@ def test_the_activity_shows_what_happens_until_it_is_stopped(visit, s3, bucket):
     assert asked == [] and page.get_by_text("after-it-was-stopped").count() == 0
     page.get_by_role("link", name="Refresh").click()
     page.locator("tr", has_text="after-it-was-stopped").wait_for()
+
+
+def test_single_keys_can_be_turned_off(visit, shelf):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    folder = f"{browser.root}bucket?name={shelf}&prefix=2026%2F"
+    is_in_list = "document.activeElement.closest('tbody') !== null"
+
+    def press_all():
+        page.goto(folder)
+        for key in ["j", "x", "/", "?", "u"]:
+            page.keyboard.press(key)
+        return page.evaluate("document.activeElement === document.body"), page.locator("tbody :checked, :popover-open").count()
+
+    page.goto(folder)
+    page.keyboard.press("j")
+    assert page.evaluate(is_in_list)
+    page.goto(f"{browser.root}account")
+    page.get_by_role("button", name="Turn the single keys off").click()
+    page.get_by_text("The single keys are off", exact=True).wait_for()
+    assert press_all() == (True, 0)
+    page.get_by_role("heading", name="2026", level=1, exact=True).wait_for()
+    # They are no single characters.
+    page.goto(f"{browser.root}object?bucket={shelf}&key=2026%2Flake-1.png")
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("heading", name="2026/lake-2.png", level=1).wait_for()
+    page.goto(folder)
+    page.get_by_label("More of this folder").click()
+    page.get_by_role("button", name="Keys of this page").click()
+    page.get_by_role("link", name="Turn them on").click()
+    page.get_by_role("button", name="Turn the single keys on").click()
+    page.get_by_text("The single keys are on", exact=True).wait_for()
+    page.goto(folder)
+    page.keyboard.press("j")
+    assert page.evaluate(is_in_list)

@@ -56,3 +56,20 @@ fn over_tls_the_look_is_remembered_over_tls() {
     let answer = browser.get("bucket?name=b&grid=1");
     assert!(answer.header("Set-Cookie").unwrap().starts_with("siltstone-grid=1; Path=/; Secure; HttpOnly"));
 }
+
+#[test]
+fn a_page_loads_so_many_bytes_of_pictures_without_scripts_and_the_rest_by_them() {
+    let site = Site::with_quick_tags();
+    let mut owner = site.signed_in("owner");
+    for number in 0..11 {
+        owner.put("b", &format!("{number:02}.jpg"), &[], &vec![0; 3 << 20]);
+    }
+    let page = owner.get("bucket?name=b&grid=1");
+    let count = |text: &str| page.text().matches(text).count();
+    // 32 MiB are ten of them.
+    assert_eq!(
+        (count("<img class=\"thumb\" src="), count("<img class=\"thumb scripted\" data-src=")),
+        (10, 1)
+    );
+    assert_eq!(count("<svg class=\"i unscripted\""), 1);
+}

@@ -224,7 +224,8 @@ impl Browser<'_> {
             .collect();
         for (name, value) in &headers {
             assert!(!value.contains(['\r', '\n']), "{name}: {value:?}");
-            if name == "Set-Cookie" && !value.starts_with("siltstone-grid=") {
+            let is_preference = ["siltstone-grid=", "siltstone-keys="].iter().any(|it| value.starts_with(it));
+            if name == "Set-Cookie" && !is_preference {
                 self.cookie = value.split(';').next().map(str::to_owned);
             }
         }

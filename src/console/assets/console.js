@@ -68,6 +68,9 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   const isEntry = event.target.closest("input:not([type=checkbox]), textarea, select, summary, audio, video, [tabindex='0']") !== null;
   if (isEntry || event.ctrlKey || event.metaKey || event.altKey) return;
+  const beside = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  if (beside !== undefined) document.querySelector(`a[rel=${beside}][data-beside]`)?.click();
+  if (document.documentElement.dataset.keys === "off") return;
   if (event.key === "/") {
     const field = document.querySelector("input[type=search]");
     if (field === null) return;
@@ -77,8 +80,6 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "?") document.getElementById("keys")?.togglePopover();
   if (event.key === "u") document.querySelector(".crumbs a:last-of-type")?.click();
   pressInList(event.key);
-  const beside = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
-  if (beside !== undefined) document.querySelector(`a[rel=${beside}][data-beside]`)?.click();
 });
 // Menus are closed by a click elsewhere, and by the key Escape.
 document.addEventListener("click", (event) => closeMenus(event.target.closest("details.menu")));
@@ -125,6 +126,9 @@ async function show(address, fields = null, isNew = true) {
   if (turn !== turns) return;
   const page = new DOMParser().parseFromString(text, "text/html");
   document.title = page.title;
+  const keys = page.documentElement.dataset.keys;
+  if (keys === undefined) delete document.documentElement.dataset.keys;
+  else document.documentElement.dataset.keys = keys;
   for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
   isAnswer = fields !== null && !response.redirected;
   // The address of the form is none that a reload could ask for.

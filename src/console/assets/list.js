@@ -13,6 +13,8 @@ const ROWS_MAX = 1_000;
 // Adds to a page what its list can do with scripts.
 export function beginList() {
   tellTimes(document);
+  // Pictures beyond those that a page may load at once.
+  for (const image of document.querySelectorAll("img[data-src]")) image.src = image.dataset.src;
   const list = document.querySelector("form.list");
   if (list === null) return;
   const all = document.createElement("input");

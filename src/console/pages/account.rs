@@ -5,6 +5,7 @@ use std::time::Instant;
 use askama::Template;
 use log::info;
 
+use super::super::cookie::{self, Preference};
 use super::super::form::EnteredFields;
 use super::super::grant_words;
 use super::super::s3_client::Refusal;
@@ -186,7 +187,8 @@ fn wall_time(view: &View<'_>, moment: Instant, now: Timestamp) -> String {
     Timestamp::from_millis(now.as_millis().saturating_sub(age)).to_iso8601()
 }
 
-/// Ends sessions of the user, or makes or deletes one of its service accounts.
+/// Ends sessions of the user, makes or deletes one of its service accounts, or turns the keys of
+/// the pages on or off.
 ///
 /// # Errors
 /// The form is not one of the page; the change is refused.
@@ -196,8 +198,18 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
         "end-others" => end_others(view),
         "create-key" => create_key(view),
         "delete-key" => delete_key(view),
+        "page-keys" => set_page_keys(view),
         _ => Err(Refusal::new(400, "There is no such change.")),
     }
+}
+
+/// Turns the single keys of the pages on or off in this browser. Speech input and shaking hands
+/// press them without meaning to.
+fn set_page_keys(view: &View<'_>) -> Result<Response, Refusal> {
+    let is_on = view.required("on")? == "1";
+    view.tell(if is_on { "The single keys are on" } else { "The single keys are off" });
+    let response = see_other(&view.link("account", &[]));
+    Ok(cookie::remember(&view.console.root, response, view.request, Preference::LetterKeys, is_on))
 }
 
 /// The sessions of the user beside this one, which ends by signing out.

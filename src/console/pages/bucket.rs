@@ -2,29 +2,22 @@
 
 use askama::Template;
 
-use super::super::cookie;
+use super::super::cookie::{self, Preference};
 use super::super::form::EnteredFields;
-use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
+use super::super::objects::Folder;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::find::{self, Wanted};
+use super::listing::{Listing, NextRows, Order, deleted_count};
+use super::object_rows::{
+    DeletedRow, FolderRow, GRID_IMAGE_MAX_BYTES, ObjectRow, ObjectRows, THUMBNAIL_MAX_BYTES, Thumbnail,
+    folder_row,
+};
 use super::page_links::{PageLinks, PagedList};
-use super::walk::{Sought, StepLimits, WalkStep};
 use super::{Page, View, html, pasted, see_other};
 use crate::console::address::ConsoleRoot;
 use crate::s3::{Operation, Response, uri};
-use crate::service::{KeyPlace, WalkedKey};
-
-/// Names of a folder that are put in order by time.
-const SORTED_MAX: usize = 10_000;
-/// Rows of a page of them.
-const ROWS_MAX: usize = 200;
-/// The largest image that a row of a list shows. The object itself is loaded for it.
-const THUMBNAIL_MAX_BYTES: u64 = 200 << 10;
-/// The largest one of a grid, whose pictures somebody asked to see: a photograph of a phone.
-const GRID_IMAGE_MAX_BYTES: u64 = 4 << 20;
-/// The ends of the names of those, which every browser shows.
-const THUMBNAILS: [&str; 6] = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"];
+use crate::service::KeyPlace;
 
 #[derive(Template)]
 #[template(path = "bucket.html", config = "src/console/askama.toml")]
@@ -75,62 +68,10 @@ struct BucketPage<'a> {
     newest_view: String,
 }
 
-/// The order of the objects of a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Name,
-    Newest,
-    /// By name, although it was asked otherwise: there are too many.
-    TooManyForNewest,
-}
-
 /// A folder on the way to the shown one.
 struct Crumb {
     name: String,
     link: String,
-}
-
-struct FolderRow {
-    name: String,
-    /// The value of its field.
-    id: String,
-    link: String,
-}
-
-/// A deleted object that can come back.
-struct DeletedRow {
-    /// The value of the field of its key.
-    key: String,
-    name: String,
-    link: String,
-    icon: &'static str,
-    bytes: u64,
-    size: String,
-    time: String,
-    deleted: String,
-}
-
-struct ObjectRow {
-    /// The value of its field.
-    id: String,
-    /// The value of the field of its key.
-    key: String,
-    name: String,
-    link: String,
-    content: String,
-    /// The addresses of the object for clients.
-    path: String,
-    url: String,
-    icon: &'static str,
-    has_thumbnail: bool,
-    bytes: u64,
-    size: String,
-    /// The time for browsers, and for people without scripts.
-    time: String,
-    modified: String,
-    version: Option<String>,
-    is_current: bool,
-    is_marker: bool,
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
@@ -167,7 +108,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     // Without an image a list says more.
     let has_image = is_of_files && listing.objects.iter().any(|it| text::icon_of(&it.key) == "image");
     let asked_for_grid = view.given("grid").map(|asked| asked == "1");
-    let is_grid = has_image && asked_for_grid.unwrap_or_else(|| cookie::wants_grid(view.request));
+    let is_grid =
+        has_image && asked_for_grid.unwrap_or_else(|| cookie::prefers(view.request, Preference::Grid));
     let thumbnail_max = if is_grid { GRID_IMAGE_MAX_BYTES } else { THUMBNAIL_MAX_BYTES };
     let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions, thumbnail_max };
     let first = place.first_page(shows_deleted, shows_versions, order);
@@ -209,7 +151,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     };
     let response = html(200, &page.page, &page);
     Ok(match asked_for_grid {
-        Some(wants_grid) => cookie::remember_grid(&view.console.root, response, view.request, wants_grid),
+        Some(wants_grid) => {
+            cookie::remember(&view.console.root, response, view.request, Preference::Grid, wants_grid)
+        }
         None => response,
     })
 }
@@ -217,126 +161,6 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 /// A text that is not empty.
 fn given(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-/// The rows of a page, and where the next page begins.
-struct Listing {
-    page: ListingPage,
-    /// The deleted objects, in place of the page.
-    deleted: Option<Vec<WalkedKey>>,
-    order: Order,
-    next: Option<NextRows>,
-    is_part: bool,
-}
-
-/// The number of deleted objects in words; empty without any, and where none was met in the time
-/// that a number may take.
-fn deleted_count(view: &View<'_>, place: KeyPlace<'_>) -> String {
-    let Ok(step) = WalkStep::read(view, place, Sought::Deleted, StepLimits::GLANCE) else {
-        return String::new();
-    };
-    match (step.keys.len(), step.next) {
-        (0, _) => String::new(),
-        (count, None) => count.to_string(),
-        (count, Some(_)) => format!("more than {count}"),
-    }
-}
-
-/// The beginning of the next page.
-enum NextRows {
-    /// A token, or a key and a version.
-    After(String, Option<String>),
-    /// So many objects of the sorted folder came before.
-    From(String),
-}
-
-impl NextRows {
-    /// The parameters of the page that begins there.
-    fn params(&self) -> Vec<(&str, &str)> {
-        match self {
-            Self::After(after, version) => {
-                let version = version.as_deref().map(|version| ("version", version));
-                std::iter::once(("after", after.as_str())).chain(version).collect()
-            }
-            Self::From(from) => vec![("from", from)],
-        }
-    }
-}
-
-impl Listing {
-    /// Reads the page that the parameters ask for.
-    ///
-    /// # Errors
-    /// Errors of the listings.
-    fn read(view: &View<'_>, folder: Folder<'_>, shows_versions: bool) -> Result<Self, Refusal> {
-        let after = view.given("after");
-        let mut order = Order::Name;
-        if view.given("sort") == Some("new") && !shows_versions {
-            match Self::newest(view, folder)? {
-                Some(listing) => return Ok(listing),
-                None => order = Order::TooManyForNewest,
-            }
-        }
-        let mut page = match shows_versions {
-            true => view.s3().versions(folder, after.map(|key| (key, view.given("version"))))?,
-            false => view.s3().objects(folder, after)?,
-        };
-        let next = page.next.take().map(|(after, version)| NextRows::After(after, version));
-        Ok(Self { page, deleted: None, order, next, is_part: false })
-    }
-
-    /// A step of the walk for the deleted objects, here and below.
-    fn deleted(view: &View<'_>, bucket: &str, prefix: &str) -> Result<Self, Refusal> {
-        let place = KeyPlace { bucket, prefix, after: view.given("after") };
-        let step = WalkStep::read(view, place, Sought::Deleted, StepLimits::PAGE)?;
-        Ok(Self::of_walk(step, |keys| (ListingPage::default(), Some(keys))))
-    }
-
-    /// A step of the walk for what was asked for, here and below.
-    fn found(view: &View<'_>, bucket: &str, prefix: &str, wanted: Wanted<'_>) -> Result<Self, Refusal> {
-        let place = KeyPlace { bucket, prefix, after: view.given("after") };
-        let step = WalkStep::read(view, place, Sought::Wanted(wanted), StepLimits::PAGE)?;
-        Ok(Self::of_walk(step, |keys| {
-            let objects = keys.into_iter().map(ObjectLine::from).collect();
-            (ListingPage { objects, ..ListingPage::default() }, None)
-        }))
-    }
-
-    fn of_walk(
-        step: WalkStep,
-        rows: impl FnOnce(Vec<WalkedKey>) -> (ListingPage, Option<Vec<WalkedKey>>),
-    ) -> Self {
-        let is_part = step.next.is_some() && step.keys.len() < StepLimits::PAGE.keys;
-        let (page, deleted) = rows(step.keys);
-        let next = step.next.map(|after| NextRows::After(after, None));
-        Self { page, deleted, order: Order::Name, next, is_part }
-    }
-
-    /// A page of a folder by time, the newest object first; `None` for a folder with more than
-    /// 10,000 names.
-    fn newest(view: &View<'_>, folder: Folder<'_>) -> Result<Option<Self>, Refusal> {
-        let mut all = view.s3().objects(folder, None)?;
-        while let Some((after, _)) = all.next.take() {
-            if all.folders.len() + all.objects.len() >= SORTED_MAX {
-                return Ok(None);
-            }
-            let further = view.s3().objects(folder, Some(&after))?;
-            all.folders.extend(further.folders);
-            all.objects.extend(further.objects);
-            all.next = further.next;
-        }
-        // Times of listings are in UTC and of one length, so that their texts have their order.
-        all.objects.sort_by(|one, other| other.modified.cmp(&one.modified));
-        let from: usize = view.given("from").and_then(|from| from.parse().ok()).unwrap_or(0);
-        if from > 0 {
-            all.folders.clear();
-        }
-        let end = from.saturating_add(ROWS_MAX);
-        let next = (end < all.objects.len()).then(|| NextRows::From(end.to_string()));
-        all.objects.truncate(end);
-        all.objects.drain(..from.min(all.objects.len()));
-        Ok(Some(Self { page: all, deleted: None, order: Order::Newest, next, is_part: false }))
-    }
 }
 
 /// The shown place.
@@ -381,91 +205,6 @@ fn crumbs(root: &ConsoleRoot, bucket: &str, prefix: &str) -> Vec<Crumb> {
             link: root.with_params("bucket", &[("name", Some(bucket)), ("prefix", Some(&prefix[..end]))]),
         })
         .collect()
-}
-
-fn folder_row(view: &View<'_>, bucket: &str, prefix: &str, folder: &FolderLine) -> FolderRow {
-    let link = view.link("bucket", &[("name", Some(bucket)), ("prefix", Some(&folder.prefix))]);
-    FolderRow { name: name_in(prefix, &folder.prefix), link, id: uri::encode_query(&folder.prefix) }
-}
-
-/// The rows of the objects of a folder.
-struct ObjectRows<'a> {
-    view: &'a View<'a>,
-    bucket: &'a str,
-    prefix: &'a str,
-    may_read: bool,
-    shows_versions: bool,
-    /// Bytes of the largest image that a row shows.
-    thumbnail_max: u64,
-}
-
-impl ObjectRows<'_> {
-    /// The rows of all but the object that stands for the empty folder itself.
-    fn of(&self, objects: Vec<ObjectLine>) -> Vec<ObjectRow> {
-        let mut rows = Vec::with_capacity(objects.len());
-        for object in objects {
-            let is_folder = object.key == self.prefix && object.size == 0 && self.prefix.ends_with('/');
-            if self.shows_versions || !is_folder {
-                rows.push(self.row(object));
-            }
-        }
-        rows
-    }
-
-    fn deleted_row(&self, object: &WalkedKey) -> DeletedRow {
-        let name = name_in(self.prefix, &object.key);
-        let place = [("bucket", Some(self.bucket)), ("key", Some(&*object.key))];
-        let deleted = object.modified.to_iso8601();
-        DeletedRow {
-            key: uri::encode_query(&object.key),
-            link: self.view.link("object", &place),
-            icon: text::icon_of(&name),
-            name,
-            bytes: object.size,
-            size: text::size(object.size),
-            deleted: text::time(&deleted),
-            time: deleted,
-        }
-    }
-
-    fn row(&self, object: ObjectLine) -> ObjectRow {
-        let version = object.version.as_deref();
-        let bucket = ("bucket", Some(self.bucket));
-        let key = ("key", Some(&*object.key));
-        let name = name_in(self.prefix, &object.key);
-        let lower = name.to_ascii_lowercase();
-        ObjectRow {
-            id: object.selected().field(),
-            key: uri::encode_query(&object.key),
-            link: self.view.link("object", &[bucket, key, ("version", version)]),
-            content: self.view.link("content", &[bucket, key, ("versionId", version)]),
-            path: text::s3_path(self.bucket, &object.key),
-            url: self.view.s3_url(self.bucket, &object.key),
-            icon: text::icon_of(&name),
-            has_thumbnail: self.may_read
-                && !object.is_marker
-                && (1..=self.thumbnail_max).contains(&object.size)
-                && THUMBNAILS.iter().any(|end| lower.ends_with(end)),
-            name,
-            bytes: object.size,
-            size: if object.is_marker { String::new() } else { text::size(object.size) },
-            modified: text::time(&object.modified),
-            time: object.modified,
-            version: object.version,
-            is_current: object.is_current,
-            is_marker: object.is_marker,
-        }
-    }
-}
-
-/// The part of a key that a folder shows.
-fn name_in(prefix: &str, key: &str) -> String {
-    let name = key.strip_prefix(prefix).unwrap_or(key);
-    match name.trim().is_empty() {
-        // A link of blanks could not be seen.
-        true => name.replace(' ', "␠"),
-        false => text::visible(name).into_owned(),
-    }
 }
 
 #[cfg(test)]

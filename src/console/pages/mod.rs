@@ -12,10 +12,12 @@ mod delete;
 mod editor;
 mod find;
 mod home;
+mod listing;
 mod moving;
 mod new_folder;
 mod new_keys;
 mod object;
+mod object_rows;
 mod outbound;
 mod overview;
 mod page_links;
@@ -36,6 +38,7 @@ use askama::Template;
 
 use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
+use super::cookie::{self, Preference};
 use super::form::{self, EnteredFields};
 use super::guard;
 use super::notification_rules;
@@ -61,6 +64,8 @@ pub(super) struct Page {
     nonce: String,
     /// The entry of the navigation to which this page belongs; empty for none.
     section: &'static str,
+    /// Whether single letters are keys.
+    has_letter_keys: bool,
     /// The outcome of the change that led here.
     told: Option<Told>,
     /// Why the form that was sent is shown again.
@@ -96,6 +101,7 @@ impl Page {
             icon: assets::ICON.address(root),
             nonce: guard::nonce(&*console.entropy),
             section: "",
+            has_letter_keys: true,
             told: None,
             refusal: None,
         }
@@ -122,7 +128,12 @@ impl<'a> View<'a> {
     fn page(&self) -> Page {
         let path = self.console.root.page(&self.request.path);
         let section = path.map_or("", |path| path.section());
-        Page { section, refusal: self.refusal.clone(), ..Page::of(self.console, self.visitor) }
+        Page {
+            section,
+            has_letter_keys: cookie::prefers(self.request, Preference::LetterKeys),
+            refusal: self.refusal.clone(),
+            ..Page::of(self.console, self.visitor)
+        }
     }
 
     /// Lets the page to which a change leads tell its outcome.
