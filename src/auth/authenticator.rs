@@ -59,7 +59,9 @@ impl Authenticator {
 
     /// Replaces the users, from the next request on. Requests under way keep their permissions.
     pub fn replace(&self, users: Users) {
-        *self.users.write().expect(NOT_POISONED) = Arc::new(users);
+        let mut current = self.users.write().expect(NOT_POISONED);
+        users.keep_uses_of(&current);
+        *current = Arc::new(users);
     }
 
     /// Authenticates the sender of `request`, whose query is `query`. Replaces the reader of the
@@ -143,7 +145,11 @@ impl Authenticator {
     fn identity(&self, signer: Option<&Signer>, users: Arc<Users>, request: &Request<'_>) -> Identity {
         match signer {
             None => Identity::new(Arc::clone(users.anonymous()), users),
-            Some(signer) => Identity::of_signer(signer, users).sent_by(request, self.now()),
+            Some(signer) => {
+                let now = self.now();
+                signer.note_use(now);
+                Identity::of_signer(signer, users).sent_by(request, now)
+            }
         }
     }
 
@@ -165,6 +171,19 @@ impl Authenticator {
     /// The key that seals the tokens of new sessions.
     pub(super) fn sealing_key(&self, users: &Users) -> Option<SealingKey> {
         users.sealing_key().or(self.spare_key.get()).cloned()
+    }
+
+    /// When an access key was used last; `None` for never since the start, and for an unknown one.
+    pub fn last_used(&self, access_key: &str) -> Option<Timestamp> {
+        self.users().find(access_key)?.last_used()
+    }
+
+    /// A user as if it had sent `request`; `None` for one who is not in effect.
+    pub fn identity_of_user(&self, name: &str, request: &Request<'_>) -> Option<Identity> {
+        let users = self.users();
+        let user = if name == Users::ANONYMOUS { users.anonymous() } else { users.named(name)? };
+        let user = Arc::clone(user);
+        Some(Identity::new(user, users).sent_by(request, self.now()))
     }
 
     /// The sender of requests that are not signed.

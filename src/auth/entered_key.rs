@@ -86,7 +86,9 @@ impl Authenticator {
     pub fn identity_of(&self, key: &EnteredKey, request: &Request<'_>) -> Option<Identity> {
         let users = self.users();
         let signer = Arc::clone(find(&users, key)?);
-        Some(Identity::of_person(&signer, users, key.person.clone()).sent_by(request, self.now()))
+        let now = self.now();
+        signer.note_use(now);
+        Some(Identity::of_person(&signer, users, key.person.clone()).sent_by(request, now))
     }
 
     /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating

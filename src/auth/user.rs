@@ -1,6 +1,7 @@
 //! Users and roles, and the keys by which they sign.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -163,13 +164,16 @@ pub(super) struct Signer {
     session: Option<Arc<SenderSession>>,
     secret: Secret,
     signing_keys: SigningKeys,
+    /// When it was used last, in milliseconds since 1970; 0 for never since the start.
+    used: AtomicU64,
 }
 
 impl Signer {
     pub(super) fn new(user: &Arc<User>, access_key: &str, secret: Secret) -> Self {
         let user = Arc::clone(user);
         let signing_keys = SigningKeys::default();
-        Self { user, access_key: access_key.into(), session: None, secret, signing_keys }
+        let used = AtomicU64::new(0);
+        Self { user, access_key: access_key.into(), session: None, secret, signing_keys, used }
     }
 
     /// The same as a session.
@@ -181,6 +185,23 @@ impl Signer {
     pub(super) fn of_user(&self, user: &Arc<User>) -> Self {
         let session = self.session.clone();
         Self { session, ..Self::new(user, &self.access_key, self.secret.clone()) }
+    }
+
+    /// Notes that it was used, to the second. Every request does, so it takes no lock, and writes
+    /// once a second: the processors that read the key share its memory.
+    pub(super) fn note_use(&self, at: Timestamp) {
+        let noted = Timestamp::from_millis(self.used.load(Ordering::Relaxed));
+        if noted.as_secs() != at.as_secs() {
+            self.used.store(at.as_millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// When it was used last; `None` for never since the start of the server.
+    pub(super) fn last_used(&self) -> Option<Timestamp> {
+        match self.used.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(Timestamp::from_millis(millis)),
+        }
     }
 
     pub(super) fn access_key(&self) -> &Arc<str> {

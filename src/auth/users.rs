@@ -371,6 +371,20 @@ impl Users {
         self.find(access_key).filter(|signer| signer.session().is_none())
     }
 
+    /// Goes on with the times at which the keys of `before` were used.
+    pub(super) fn keep_uses_of(&self, before: &Self) {
+        for (access_key, signer) in &self.by_access_key {
+            if let Some(used) = before.find(access_key).and_then(|it| it.last_used()) {
+                signer.note_use(used);
+            }
+        }
+    }
+
+    /// The user of a name.
+    pub(super) fn named(&self, name: &str) -> Option<&Arc<User>> {
+        self.by_name.get(name)
+    }
+
     /// Whether there is a user of that name with a key.
     pub(super) fn has_signer(&self, name: &str) -> bool {
         self.by_name.get(name).is_some_and(|user| !user.is_anonymous())

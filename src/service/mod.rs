@@ -33,6 +33,7 @@ mod request_ring;
 mod staleness;
 mod standby;
 mod sts;
+mod user_access;
 mod users;
 mod web_identity;
 mod website;
@@ -100,6 +101,7 @@ use request_ring::RequestRing;
 pub use staleness::Staleness;
 use standby::refused_write;
 pub use standby::{StandbyService, StandbyState};
+pub use user_access::{AccessExtent, BucketAccess};
 pub use users::{
     ChangeSender, GrantEntry, NewServiceAccount, ServiceAccountEntry, UserChange, UserDirectory, UserEntry,
     UserError,

@@ -263,7 +263,7 @@ impl Service {
     }
 
     /// A call from the client of `request`, with neither its body nor its parameters.
-    fn call_like(&self, request: &Request<'_>) -> Call<'static> {
+    pub(super) fn call_like(&self, request: &Request<'_>) -> Call<'static> {
         let mut headers = Headers::default();
         if let Some(agent) = request.headers.get("user-agent") {
             headers.push("user-agent", agent);

@@ -35,6 +35,8 @@ fn crawl(browser: &mut Browser<'_>, first: &str) -> (BTreeSet<String>, BTreeSet<
         assert!(!answer.text().contains("/-/console"), "{address}: {}", answer.text());
         forms.extend(values(answer.text(), "action").into_iter().chain(values(answer.text(), "formaction")));
         let links = values(answer.text(), "href").into_iter().chain(values(answer.text(), "src"));
+        // Browsers keep the fragment for themselves.
+        let links = links.map(|link| link.split('#').next().unwrap().to_owned());
         open.extend(links.filter(|link| found.insert(link.clone())));
     }
     (found, forms)

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::service::{
-    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, ProviderEntry, RoleEntry, ServiceAccountEntry,
-    UserChange, UserDirectory, UserEntry, UserError,
+    ChangeSender, GrantEntry, GroupEntry, NewServiceAccount, PolicyEntry, ProviderEntry, RoleEntry,
+    ServiceAccountEntry, UserChange, UserDirectory, UserEntry, UserError,
 };
 
 use super::harness::{Browser, Site};
+use crate::support::users::{access_key, user};
 
 const SCRIPT: &str = "<script>alert(1)</script>\"'";
 
@@ -242,4 +243,95 @@ fn others_see_no_users_and_change_none_and_neither_do_pages_of_other_origins() {
     }
     assert_eq!(owner.get("user?change=rotate&name=reader").status, 405);
     assert!(directory.changes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn the_table_tells_what_users_may_do_and_when_their_keys_were_used() {
+    let (site, _) = site();
+    let mut owner = site.signed_in("owner");
+    let page = owner.get("users");
+    let (_, table) = page.text().split_once("<tbody>").unwrap();
+    let row = |name: &str| {
+        let (_, rest) = table.split_once(&format!(">{name}</a>")).unwrap();
+        rest.split("</tr>").next().unwrap().to_owned()
+    };
+    assert!(row("admin").contains(">Administrator<"), "{}", row("admin"));
+    // Two of its own, and three service accounts.
+    let reader = row("reader");
+    assert!(reader.contains(">Read the bucket photos<") && reader.contains(">4</td>"), "{reader}");
+    assert!(reader.contains("not since the start"), "{reader}");
+}
+
+#[test]
+fn the_last_use_of_a_key_outlives_a_change_of_the_users() {
+    let site = Site::new();
+    let authenticator = &site.server.authenticator;
+    let key = access_key("reader");
+    assert_eq!(authenticator.last_used(&key), None);
+    site.signed_in("reader").get("");
+    let used = authenticator.last_used(&key).expect("it was used");
+    site.server.clock.advance(std::time::Duration::from_secs(60));
+    site.replace_users(&Site::users("another secret"));
+    assert_eq!(authenticator.last_used(&key), Some(used));
+    assert_eq!(authenticator.last_used("AKUNKNOWN"), None);
+}
+
+#[test]
+fn a_matrix_tells_what_a_user_may_do_in_each_bucket() {
+    let (site, _) = site();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("reader", &["ListBucket", "GetObject"], &["photos", "photos/*"])),
+    );
+    let mut owner = site.signed_in("owner");
+    owner.post("create-bucket", &[("name", "photos")]);
+    let page = owner.get("users?access=reader");
+    assert_eq!(page.text().matches("<table class=\"matrix\">").count(), 1, "{}", page.text());
+    let (_, matrix) = page.text().split_once("<table class=\"matrix\">").unwrap();
+    let words = |bucket: &str| -> Vec<String> {
+        let (_, rest) = matrix.split_once(&format!("<th scope=\"row\">{bucket}</th>")).unwrap();
+        let row = rest.split("</tr>").next().unwrap();
+        row.split("<span class=\"hidden\">")
+            .skip(1)
+            .map(|it| it.split('<').next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(words("photos"), ["yes", "yes", "no", "no", "no"]);
+    assert_eq!(words("b"), ["no", "no", "no", "no", "no"]);
+    // Users of the file alone have a matrix; this one is not in effect.
+    assert_eq!(owner.get("users?access=admin").status, 404);
+    assert_eq!(site.signed_in("reader").get("users?access=owner").status, 403);
+}
+
+#[test]
+fn administrators_make_and_delete_further_keys_of_users() {
+    let (site, directory) = site();
+    let mut owner = site.signed_in("owner");
+    let made = owner.post(
+        "user",
+        &[
+            ("change", "create-key"),
+            ("name", "cam"),
+            ("label", " cam-tablet "),
+            ("expires", "2030-01-31"),
+            ("read-only", "1"),
+        ],
+    );
+    assert_eq!(made.status, 303, "{}", made.text());
+    let address = made.header("Location").unwrap().to_owned();
+    assert!(owner.get(&address).text().contains("<h1>Keys of cam-tablet</h1>"));
+    assert_eq!(change(&mut owner, "delete-key", "cam", &[("account", "cam-tablet")]), 303);
+    assert_eq!(change(&mut owner, "create-key", "cam", &[]), 400, "it has no label");
+    let account = NewServiceAccount {
+        name: "cam-tablet".to_owned(),
+        policy: Some("readonly".to_owned()),
+        expires: Some("2030-01-31T23:59:59Z".to_owned()),
+    };
+    let user = || "cam".to_owned();
+    let expected = [
+        UserChange::CreateServiceAccount { user: user(), account },
+        UserChange::DeleteServiceAccount { user: user(), account: "cam-tablet".to_owned() },
+    ];
+    assert_eq!(directory.changes(), expected);
+    assert_eq!(change(&mut site.signed_in("reader"), "create-key", "owner", &[("label", "x")]), 403);
 }

@@ -12,7 +12,9 @@ use super::super::s3_client::Refusal;
 use super::super::sessions::OpenSession;
 use super::super::text::{self, visible};
 use super::super::tickets::{NewKeys, NewKeysPlace};
-use super::{Page, View, html, new_keys, see_other, users};
+use super::roles::role_in_words;
+use super::user_refusal::refusal;
+use super::{Page, View, html, new_keys, see_other};
 use crate::auth::Identity;
 use crate::base::Timestamp;
 use crate::s3::Response;
@@ -53,17 +55,17 @@ struct OwnKey {
 }
 
 /// A service account of the user.
-struct AccountRow {
+pub(super) struct AccountRow {
     /// The value of its field.
-    name: String,
-    shown_name: String,
-    access_key: String,
+    pub(super) name: String,
+    pub(super) shown_name: String,
+    pub(super) access_key: String,
     /// When it ends, for browsers and for people without scripts; empty for never.
-    expires: String,
-    expires_shown: String,
-    has_expired: bool,
+    pub(super) expires: String,
+    pub(super) expires_shown: String,
+    pub(super) has_expired: bool,
     /// The policies that narrow it; empty for none.
-    narrowed_by: String,
+    pub(super) narrowed_by: String,
 }
 
 /// A session of the user.
@@ -110,7 +112,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// The rights that the users file grants to the user itself.
 fn grants_of(entry: &UserEntry) -> Vec<String> {
-    match users::role_in_words(&entry.allow) {
+    match role_in_words(&entry.allow) {
         Some(role) => vec![role],
         None => entry.allow.iter().map(grant_words::in_words).collect(),
     }
@@ -130,7 +132,8 @@ fn own_keys(view: &View<'_>, entry: &UserEntry) -> Vec<OwnKey> {
     keys.collect()
 }
 
-fn account_rows(entry: &UserEntry, now: Timestamp) -> Vec<AccountRow> {
+/// The service accounts of a user.
+pub(super) fn account_rows(entry: &UserEntry, now: Timestamp) -> Vec<AccountRow> {
     let mut rows = Vec::with_capacity(entry.service_accounts.len());
     for account in &entry.service_accounts {
         let expires = account.expires.clone().unwrap_or_default();
@@ -244,16 +247,25 @@ fn end_others(view: &View<'_>) -> Result<Response, Refusal> {
     Ok(see_other(&view.link("account", &[])))
 }
 
-fn create_key(view: &View<'_>) -> Result<Response, Refusal> {
+/// The service account that the form of a new key asks for.
+///
+/// # Errors
+/// It has no label.
+pub(super) fn new_account(view: &View<'_>) -> Result<NewServiceAccount, Refusal> {
     let name = view.required("label")?.trim().to_owned();
     // The day is the last one, whole.
     let expires = view.given("expires").map(|day| format!("{day}T23:59:59Z"));
     let policy = view.given("read-only").map(|_| READ_ONLY.to_owned());
-    let account = NewServiceAccount { name: name.clone(), policy, expires };
+    Ok(NewServiceAccount { name, policy, expires })
+}
+
+fn create_key(view: &View<'_>) -> Result<Response, Refusal> {
+    let account = new_account(view)?;
+    let name = account.name.clone();
     let user = view.visitor.identity.name().to_owned();
     let change = UserChange::CreateServiceAccount { user, account };
     let made = view.console.service.change_user(&view.visitor.identity, view.request, &change);
-    let keys = made.map_err(|error| users::refusal(&error))?;
+    let keys = made.map_err(|error| refusal(&error))?;
     let keys = keys.ok_or_else(|| Refusal::new(400, "This user has no keys."))?;
     let made_by = NewKeysPlace::Account;
     Ok(new_keys::lead_to(view, NewKeys { holder: name, keys, has_previous: false, made_by }))
@@ -265,7 +277,7 @@ fn delete_key(view: &View<'_>) -> Result<Response, Refusal> {
     let user = view.visitor.identity.name().to_owned();
     let change = UserChange::DeleteServiceAccount { user, account };
     let made = view.console.service.change_user(&view.visitor.identity, view.request, &change);
-    made.map_err(|error| users::refusal(&error))?;
+    made.map_err(|error| refusal(&error))?;
     view.tell(told);
     Ok(see_other(&view.link("account", &[])))
 }

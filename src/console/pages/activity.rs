@@ -7,7 +7,8 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text::{self, visible};
 use super::state_tabs::StateTabs;
-use super::{Page, View, html, users};
+use super::user_refusal::refusal;
+use super::{Page, View, html};
 use crate::s3::{Response, uri};
 use crate::service::{Activity, NotedRequest};
 
@@ -88,7 +89,7 @@ struct ActivityRow {
 /// The user may not see it.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let activity = view.console.service.activity(&view.visitor.identity);
-    let activity = activity.map_err(|error| users::refusal(&error))?;
+    let activity = activity.map_err(|error| refusal(&error))?;
     let user = view.given("user").unwrap_or_default();
     let bucket = view.given("bucket").unwrap_or_default();
     let status = view.given("status").unwrap_or_default();

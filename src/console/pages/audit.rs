@@ -5,7 +5,8 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text::{self, visible};
 use super::state_tabs::StateTabs;
-use super::{Page, View, html, users};
+use super::user_refusal::refusal;
+use super::{Page, View, html};
 use crate::s3::Response;
 use crate::service::NotedAct;
 
@@ -41,7 +42,7 @@ struct ActRow {
 /// The user may not see it.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let last = view.console.service.last_acts(&view.visitor.identity);
-    let last = last.map_err(|error| users::refusal(&error))?;
+    let last = last.map_err(|error| refusal(&error))?;
     let page = AuditPage {
         page: view.page(),
         tabs: StateTabs::of(view, "audit"),

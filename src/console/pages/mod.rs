@@ -25,12 +25,15 @@ mod pasted;
 mod quota_bar;
 mod restore;
 mod rewind;
+mod roles;
 mod selected;
 mod settings;
 mod share;
 mod state;
 mod state_tabs;
 mod tagging;
+mod user_refusal;
+mod user_rows;
 mod users;
 mod walk;
 

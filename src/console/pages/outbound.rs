@@ -5,7 +5,7 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text::{self, visible};
 use super::state_tabs::StateTabs;
-use super::users::refusal;
+use super::user_refusal::refusal;
 use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
 use crate::s3::Response;

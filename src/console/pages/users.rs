@@ -7,79 +7,27 @@ use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text::visible;
 use super::super::tickets::{NewKeys, NewKeysPlace};
+use super::account::{self, AccountRow};
+use super::roles::{OfferedRole, ROLES, grants_of};
+use super::user_refusal::refusal;
+use super::user_rows::{self, AccessRow, UserLine};
 use super::{Page, View, html, new_keys, see_other};
-use crate::s3::{Response, uri};
-use crate::service::{GrantEntry, GroupEntry, PolicyEntry, UserChange, UserEntry, UserError};
-
-/// A ready-made set of grants.
-struct OfferedRole {
-    /// The value in the form.
-    name: &'static str,
-    label: &'static str,
-    /// Actions, and the resources in which `BUCKET` stands for the name in the form.
-    grants: &'static [(&'static [&'static str], &'static [&'static str])],
-}
-
-const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
-
-/// The first page of the console, and of most clients. It lists the buckets that the user may
-/// list.
-const BUCKETS: (&[&str], &[&str]) = (&["ListAllMyBuckets"], &["*"]);
-
-const ROLES: [OfferedRole; 5] = [
-    OfferedRole {
-        name: "read",
-        label: "Read the bucket",
-        grants: &[BUCKETS, (LISTING, &["BUCKET"]), (&["GetObject"], &["BUCKET/*"])],
-    },
-    OfferedRole {
-        name: "write",
-        label: "Read, write and delete in the bucket",
-        grants: &[
-            BUCKETS,
-            (&["ListBucket", "GetBucketLocation", "ListBucketMultipartUploads"], &["BUCKET"]),
-            (
-                &[
-                    "GetObject",
-                    "PutObject",
-                    "DeleteObject",
-                    "AbortMultipartUpload",
-                    "ListMultipartUploadParts",
-                ],
-                &["BUCKET/*"],
-            ),
-        ],
-    },
-    OfferedRole {
-        name: "create",
-        label: "Read the bucket and add objects, but replace and delete none (backups)",
-        grants: &[
-            BUCKETS,
-            (LISTING, &["BUCKET"]),
-            (
-                &["GetObject", "CreateObject", "AbortMultipartUpload", "ListMultipartUploadParts"],
-                &["BUCKET/*"],
-            ),
-        ],
-    },
-    OfferedRole {
-        name: "own",
-        label: "Make buckets, and do everything in these",
-        grants: &[(&["CreateBucket"], &["*"]), (&["*"], &["@owned"])],
-    },
-    OfferedRole { name: "administrator", label: "Everything: an administrator", grants: &[(&["*"], &["*"])] },
-];
+use crate::s3::{Method, Response, uri};
+use crate::service::{GrantEntry, GroupEntry, PolicyEntry, UserChange, UserEntry};
 
 #[derive(Template)]
 #[template(path = "users.html", config = "src/console/askama.toml")]
 struct UsersPage<'a> {
     page: Page,
+    table: Vec<UserLine>,
     users: Vec<Row<'a>>,
     groups: Vec<GroupEntry>,
     /// Those of the users file.
     policies: Vec<PolicyEntry>,
     roles: &'static [OfferedRole],
     created: EnteredFields<'a>,
+    /// The first day on which keys may end.
+    today: String,
 }
 
 /// A user on the page.
@@ -94,6 +42,14 @@ struct Row<'a> {
     /// The grants, a line each.
     grants: String,
     has_previous: bool,
+    anchor: String,
+    /// Its service accounts.
+    accounts: Vec<AccountRow>,
+    key_entered: EnteredFields<'a>,
+    /// What it may do in each bucket, if that was asked for.
+    access: Option<Vec<AccessRow>>,
+    /// The page with that.
+    access_link: String,
 }
 
 /// The page.
@@ -101,8 +57,12 @@ struct Row<'a> {
 /// # Errors
 /// The user may not list users; the users file cannot be read.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let users = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
-    let users = users.into_iter().map(|user| row(view, user)).collect();
+    let entries = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let table = user_rows::table(view, &entries);
+    let mut users = Vec::with_capacity(entries.len());
+    for (at, user) in entries.into_iter().enumerate() {
+        users.push(row(view, user, at)?);
+    }
     let created = view.entered(&[("change", "create")]);
     let groups = view.console.service.groups(&view.visitor.identity).map_err(|error| refusal(&error))?;
     let groups = groups.into_iter().map(|group| GroupEntry {
@@ -112,19 +72,49 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let groups = groups.collect();
     let policies = view.console.service.policies(&view.visitor.identity).map_err(|error| refusal(&error))?;
     let policies = policies.into_iter().filter(|policy| !policy.ready_made).collect();
-    let page = UsersPage { page: view.page(), users, groups, policies, roles: &ROLES, created };
+    let today = view.console.clock.now().to_iso8601().chars().take(10).collect();
+    let page = UsersPage { page: view.page(), table, users, groups, policies, roles: &ROLES, created, today };
     Ok(html(200, &page.page, &page))
 }
 
-fn row<'a>(view: &'a View<'_>, user: UserEntry) -> Row<'a> {
+fn row<'a>(view: &'a View<'_>, user: UserEntry, at: usize) -> Result<Row<'a>, Refusal> {
     let of_user = view.entered(&[("name", &user.name)]);
     let granted = view.entered(&[("name", &user.name), ("change", "grants")]);
+    let key_entered = view.entered(&[("name", &user.name), ("change", "create-key")]);
+    let is_asked_for = view.request.method == Method::Get && view.given("access") == Some(&*user.name);
+    let access = is_asked_for.then(|| access(view, &user)).transpose()?;
+    let anchor = user_rows::anchor(at);
+    let access_link = format!("{}#{anchor}", view.link("users", &[("access", Some(&user.name))]));
+    let accounts = account::account_rows(&user, view.console.clock.now());
     let is_refused = of_user.are_there() && of_user.text("change", "") != "create";
     let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
     let shown = shown(&user);
     let shown_name = visible(&user.name).into_owned();
     let has_previous = user.access_keys.len() > 1;
-    Row { user, shown, is_refused, granted, shown_name, grants, has_previous }
+    Ok(Row {
+        user,
+        shown,
+        is_refused,
+        granted,
+        shown_name,
+        grants,
+        has_previous,
+        anchor,
+        accounts,
+        key_entered,
+        access,
+        access_link,
+    })
+}
+
+/// What a user may do in the first buckets that the administrator may list.
+fn access(view: &View<'_>, user: &UserEntry) -> Result<Vec<AccessRow>, Refusal> {
+    let (lines, _) = view.s3().buckets(None)?;
+    let buckets: Vec<_> = lines.into_iter().map(|line| line.name).collect();
+    let names: Vec<_> = buckets.iter().map(String::as_str).collect();
+    let service = &view.console.service;
+    let access = service.access_of(&view.visitor.identity, view.request, user, &names);
+    Ok(user_rows::access_rows(&buckets, &access.map_err(|error| refusal(&error))?))
 }
 
 /// A grant as `siltstone user list` shows it.
@@ -160,7 +150,10 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
     match made.map_err(|error| refusal(&error))? {
         Some(keys) => {
             let has_previous = matches!(change, UserChange::RotateKeys { .. });
-            let holder = change.name().to_owned();
+            let holder = match &change {
+                UserChange::CreateServiceAccount { account, .. } => account.name.clone(),
+                change => change.name().to_owned(),
+            };
             let made_by = NewKeysPlace::Users;
             Ok(new_keys::lead_to(view, NewKeys { holder, keys, has_previous, made_by }))
         }
@@ -179,6 +172,10 @@ fn asked_change(view: &View<'_>, name: String, present: &[GrantEntry]) -> Result
         }
         "rotate" => UserChange::RotateKeys { name },
         "finish" => UserChange::RemovePreviousKeys { name },
+        "create-key" => UserChange::CreateServiceAccount { user: name, account: account::new_account(view)? },
+        "delete-key" => {
+            UserChange::DeleteServiceAccount { user: name, account: view.required("account")?.to_owned() }
+        }
         "delete" if view.given("sure").is_some() => UserChange::Delete { name },
         "delete" => return Err(Refusal::new(400, "Tick the box to remove the user.")),
         _ => return Err(Refusal::new(400, "There is no such change.")),
@@ -193,33 +190,11 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
     let role = ROLES.iter().find(|known| known.name == role);
     let role = role.ok_or_else(|| Refusal::new(400, "There is no such role."))?;
     let bucket = view.given("bucket").unwrap_or_default().trim();
-    let needs_bucket = role.grants.iter().any(|(_, on)| on.iter().any(|text| text.contains("BUCKET")));
+    let needs_bucket = role.needs_bucket();
     if needs_bucket && bucket.is_empty() {
         return Err(Refusal::new(400, "Name the bucket of this role."));
     }
     Ok(grants_of(role, bucket))
-}
-
-/// The grants of a role for one bucket.
-fn grants_of(role: &OfferedRole, bucket: &str) -> Vec<GrantEntry> {
-    let entries = role.grants.iter().map(|(actions, on)| GrantEntry {
-        actions: for_bucket(actions, bucket),
-        resources: for_bucket(on, bucket),
-    });
-    entries.collect()
-}
-
-/// The ready-made role that has these grants, with its bucket.
-pub(super) fn role_in_words(allow: &[GrantEntry]) -> Option<String> {
-    let resources = allow.iter().flat_map(|entry| &entry.resources);
-    let bucket = resources.into_iter().find(|name| !name.contains(['*', '/', '@']));
-    let bucket = bucket.map(String::as_str).unwrap_or_default();
-    let role = ROLES.iter().find(|role| grants_of(role, bucket) == allow)?;
-    Some(role.label.replace("the bucket", &format!("the bucket {}", visible(bucket))))
-}
-
-fn for_bucket(texts: &[&str], bucket: &str) -> Vec<String> {
-    texts.iter().map(|text| text.replace("BUCKET", bucket)).collect()
 }
 
 /// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`.
@@ -251,25 +226,9 @@ fn names(list: &str) -> Vec<String> {
     list.split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-pub(super) fn refusal(error: &UserError) -> Refusal {
-    let status = match error {
-        UserError::Denied(_) => 403,
-        UserError::Unknown { .. } => 404,
-        UserError::Invalid(_)
-        | UserError::Taken { .. }
-        | UserError::Missing(_)
-        | UserError::InUse(_)
-        | UserError::TooMany(_) => 400,
-        UserError::Refused(_) => 409,
-        UserError::Failed(_) => 500,
-    };
-    Refusal::new(status, error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Users;
 
     #[test]
     fn grants_are_lines_of_actions_and_resources() {
@@ -291,38 +250,5 @@ mod tests {
             grants(&format!("{}\r\nPutObject on b/e", line(&odd)), std::slice::from_ref(&odd)).unwrap();
         assert_eq!(edited[0], odd);
         assert_eq!(edited[1].resources, ["b/e"]);
-    }
-
-    #[test]
-    fn the_grants_of_a_role_are_told_by_its_label() {
-        let words = |name: &str| {
-            let role = ROLES.iter().find(|role| role.name == name).unwrap();
-            role_in_words(&grants_of(role, "photos"))
-        };
-        assert_eq!(words("read").as_deref(), Some("Read the bucket photos"));
-        assert_eq!(words("own").as_deref(), Some("Make buckets, and do everything in these"));
-        assert_eq!(words("administrator").as_deref(), Some("Everything: an administrator"));
-        let mut more = grants_of(&ROLES[0], "photos");
-        more.push(GrantEntry::everything());
-        assert_eq!((role_in_words(&more), role_in_words(&[])), (None, None));
-    }
-
-    #[test]
-    fn every_role_is_accepted_in_a_users_file() {
-        for role in &ROLES {
-            let allow: String = role
-                .grants
-                .iter()
-                .map(|(actions, on)| {
-                    format!(
-                        "[[user.allow]]\nactions = {actions:?}\nresources = {:?}\n",
-                        on.iter().map(|on| on.replace("BUCKET", "photos")).collect::<Vec<_>>()
-                    )
-                })
-                .collect();
-            let text =
-                format!("[[user]]\nname = \"u\"\naccess_key = \"A\"\nsecret_key = \"secret\"\n{allow}");
-            assert!(Users::parse(&text).is_ok(), "{}: {:?}", role.name, Users::parse(&text));
-        }
     }
 }

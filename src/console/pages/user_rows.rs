@@ -1,0 +1,114 @@
+//! The table of the users, and what a user may do in each bucket.
+
+use super::super::text::{self, visible};
+use super::View;
+use super::roles::role_in_words;
+use crate::base::Timestamp;
+use crate::service::{AccessExtent, BucketAccess, UserEntry};
+
+/// A user in the table.
+pub(super) struct UserLine {
+    pub(super) shown_name: String,
+    /// The card of the user on the page.
+    pub(super) anchor: String,
+    pub(super) role: String,
+    /// How many keys it has, service accounts included.
+    pub(super) keys: usize,
+    /// When one of them was used last, for scripts and for people without; empty for never since
+    /// the start.
+    pub(super) used: String,
+    pub(super) used_shown: String,
+}
+
+/// What a user may do in one bucket.
+pub(super) struct AccessRow {
+    pub(super) bucket: String,
+    pub(super) cells: [AccessCell; 5],
+}
+
+/// A cell of it, in words and as a sign.
+pub(super) struct AccessCell {
+    pub(super) sign: &'static str,
+    pub(super) words: &'static str,
+}
+
+/// The table, in the order of the users.
+pub(super) fn table(view: &View<'_>, users: &[UserEntry]) -> Vec<UserLine> {
+    let mut rows = Vec::with_capacity(users.len());
+    for (at, user) in users.iter().enumerate() {
+        let accounts = user.service_accounts.iter().map(|account| &account.access_key);
+        let keys: Vec<_> = user.access_keys.iter().chain(accounts).collect();
+        let used = keys.iter().filter_map(|key| view.console.authenticator.last_used(key)).max();
+        let used = used.map(Timestamp::to_iso8601).unwrap_or_default();
+        rows.push(UserLine {
+            shown_name: visible(&user.name).into_owned(),
+            anchor: anchor(at),
+            role: role(user),
+            keys: keys.len(),
+            used_shown: text::time(&used),
+            used,
+        });
+    }
+    rows
+}
+
+/// The card of the user at this place of the list.
+pub(super) fn anchor(at: usize) -> String {
+    format!("user-{}", at + 1)
+}
+
+/// The rights of a user in a few words.
+fn role(user: &UserEntry) -> String {
+    if user.administrator {
+        return "Administrator".to_owned();
+    }
+    let beside = user.policies.len() + user.inline_policies.len() + user.groups.len();
+    let role = role_in_words(&user.allow);
+    match (role, user.allow.is_empty(), beside) {
+        (Some(role), _, 0) => role,
+        (Some(role), _, _) => format!("{role}, and more by policies"),
+        (None, true, 0) => "Nothing".to_owned(),
+        (None, true, _) => "By policies".to_owned(),
+        (None, false, 0) => "Permissions of its own".to_owned(),
+        (None, false, _) => "Permissions of its own, and policies".to_owned(),
+    }
+}
+
+/// The rows of the buckets.
+pub(super) fn access_rows(buckets: &[String], access: &[BucketAccess]) -> Vec<AccessRow> {
+    let rows = buckets.iter().zip(access).map(|(bucket, access)| AccessRow {
+        bucket: bucket.clone(),
+        cells: [access.list, access.read, access.add, access.replace, access.delete].map(cell),
+    });
+    rows.collect()
+}
+
+fn cell(extent: AccessExtent) -> AccessCell {
+    match extent {
+        AccessExtent::Whole => AccessCell { sign: "✓", words: "yes" },
+        AccessExtent::Part => AccessCell { sign: "(✓)", words: "for some keys" },
+        AccessExtent::Nothing => AccessCell { sign: "–", words: "no" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::GrantEntry;
+
+    #[test]
+    fn rights_are_told_in_a_few_words() {
+        let everything = vec![GrantEntry::everything()];
+        let user = |allow: Vec<GrantEntry>, policies: &[&str]| UserEntry {
+            allow,
+            policies: policies.iter().map(|&name| name.to_owned()).collect(),
+            ..UserEntry::default()
+        };
+        assert_eq!(role(&UserEntry { administrator: true, ..user(everything, &[]) }), "Administrator");
+        assert_eq!(role(&user(Vec::new(), &[])), "Nothing");
+        assert_eq!(role(&user(Vec::new(), &["readonly"])), "By policies");
+        let grant = GrantEntry { actions: vec!["GetObject".to_owned()], resources: vec!["b/*".to_owned()] };
+        assert_eq!(role(&user(vec![grant.clone()], &[])), "Permissions of its own");
+        assert_eq!(role(&user(vec![grant], &["readonly"])), "Permissions of its own, and policies");
+    }
+}
