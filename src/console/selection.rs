@@ -101,6 +101,11 @@ impl Selection {
         self.0.iter().any(|item| matches!(item, SelectedItem::History(prefix) if prefix.is_empty()))
     }
 
+    /// The number of keys that are selected with all their versions.
+    pub(super) fn whole_keys(&self) -> usize {
+        self.0.iter().filter(|item| matches!(item, SelectedItem::Whole(_))).count()
+    }
+
     /// The key of the object or the prefix of the folder, if one of them is all that is selected.
     pub(super) fn single(&self) -> Option<&str> {
         match &*self.0 {

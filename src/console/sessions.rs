@@ -87,17 +87,16 @@ struct BrowserSession {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) text: String,
-    /// The deletion that one button takes back.
-    pub(super) undo: Option<UndoneDeletion>,
+    /// The form whose button takes it back.
+    pub(super) undo: Option<UndoForm>,
 }
 
-/// Objects that were deleted from a folder of a bucket with versions.
+/// A form of hidden fields that takes a change back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UndoneDeletion {
-    pub(super) bucket: String,
-    /// The values of the fields of the folder and of the keys: percent-encoded.
-    pub(super) at: String,
-    pub(super) keys: Vec<String>,
+pub(super) struct UndoForm {
+    /// The page that it is sent to.
+    pub(super) page: &'static str,
+    pub(super) fields: Vec<(&'static str, String)>,
 }
 
 impl BrowserSession {

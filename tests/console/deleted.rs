@@ -266,9 +266,73 @@ fn a_deletion_is_undone_by_one_button() {
     let folder = "/-/console/bucket?name=kept&prefix=f%2F";
     assert_eq!((undone.status, undone.header("Location")), (303, Some(folder)), "{}", undone.text());
     let page = browser.get(folder);
-    assert!(page.text().contains("2 objects restored") && !page.text().contains(">Undo<"), "{}", page.text());
+    assert!(page.text().contains("2 objects restored"), "{}", page.text());
     assert_eq!(rows(&page).iter().filter(|key| key.ends_with("before")).count(), 0);
     assert_eq!(browser.get("content?bucket=kept&key=f%2Ftwo").text(), "x");
+}
+
+#[test]
+fn a_restoration_is_undone_by_one_button_unless_the_object_has_changed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["f/a \u{202e}b", "f/two"] {
+        browser.put("kept", key, &[], b"x");
+    }
+    let after = delete_folder(&mut browser, "kept");
+    send(&mut browser, "restore", &hidden_fields(&after, "undo"));
+    let folder = "/-/console/bucket?name=kept&prefix=f%2F";
+    let restored = browser.get(folder);
+    let undo = hidden_fields(&restored, "undo");
+    browser.put("kept", "f/two", &[], b"written since");
+    let undone = send(&mut browser, "delete", &undo);
+    assert_eq!(undone.status, 409, "{}", undone.text());
+    assert_eq!(browser.get("content?bucket=kept&key=f%2Ftwo").text(), "written since");
+    let page = browser.get(folder);
+    assert!(!page.text().contains("202E") && page.text().contains("Deleted (1)"), "{}", page.text());
+}
+
+#[test]
+fn a_restoration_has_no_undo_where_it_could_delete_for_good() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    browser.put("kept", "k", &[], b"x");
+    delete(&mut browser, "k");
+    let suspended = b"<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>";
+    assert_eq!(browser.s3(Method::Put, "bucket=kept&versioning=", &[], suspended).status, 200);
+    let answer = browser.post("restore", &[("bucket", "kept"), ("whole", "k")]);
+    let page = browser.get(answer.header("Location").unwrap());
+    assert!(page.text().contains("1 object restored") && !page.text().contains(">Undo<"), "{}", page.text());
+}
+
+#[test]
+fn many_go_for_good_after_the_name_of_the_bucket_was_typed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["a", "b"] {
+        browser.put("kept", key, &[], b"x");
+        delete(&mut browser, key);
+    }
+    let selected = [("bucket", "kept"), ("whole", "a"), ("whole", "b")];
+    let question = browser.post("delete", &selected);
+    assert!(
+        question.text().contains("Type the name of the bucket to delete them for good"),
+        "{}",
+        question.text()
+    );
+    for typed in [None, Some(("typed", "b"))] {
+        let fields: Vec<_> = selected.into_iter().chain([("confirmed", "1")]).chain(typed).collect();
+        let refused = browser.post("delete", &fields);
+        assert!(refused.status == 400 && refused.text().contains("Type the name"), "{}", refused.text());
+        assert!(browser.get("bucket?name=kept").text().contains("Deleted (2)"));
+    }
+    let fields = [&selected[..], &[("confirmed", "1"), ("typed", "kept")]].concat();
+    assert_eq!(browser.post("delete", &fields).status, 303);
+    assert!(!browser.get("bucket?name=kept").text().contains("Deleted (2)"));
+    let one = browser.post("delete", &[("bucket", "kept"), ("whole", "a")]);
+    assert!(!one.text().contains("Type the name"), "{}", one.text());
 }
 
 #[test]

@@ -5,15 +5,11 @@ use askama::Template;
 use super::super::form::EnteredFields;
 use super::super::objects::ChangedObject;
 use super::super::s3_client::Refusal;
-use super::super::sessions::UndoneDeletion;
+use super::super::selection::Selection;
 use super::selected::{ChangeStep, ChangeWords, ChangedSelection, SelectedList};
-use super::{Page, View, html, see_other};
-use crate::s3::{Response, uri};
+use super::{Page, View, html, see_other, undo};
+use crate::s3::Response;
 
-/// Objects of a deletion that one button takes back, and the bytes of their keys: the session holds
-/// them until the next page.
-const UNDONE_MAX: usize = 100;
-const UNDONE_MAX_BYTES: usize = 16 << 10;
 /// Objects that one request deletes.
 const DELETED_MAX: usize = 1_000;
 
@@ -27,8 +23,10 @@ struct DeletePage<'a> {
     bucket: &'a str,
     back: String,
     list: SelectedList,
-    /// Whether it is the whole bucket, whose name is typed then.
+    /// Whether it is the whole bucket.
     is_whole_bucket: bool,
+    /// What the name of the bucket is typed for, where it is.
+    typed_for: Option<&'static str>,
     entered: EnteredFields<'a>,
 }
 
@@ -41,10 +39,22 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     if view.given("confirmed").is_none() || view.refusal.is_some() {
         return question(view, selected);
     }
-    if selected.selection.is_whole_bucket() && view.given("typed") != Some(selected.bucket) {
-        return Err(Refusal::new(400, "Type the name of the bucket to empty it."));
+    if let Some(purpose) = typed_for(&selected.selection)
+        && view.given("typed") != Some(selected.bucket)
+    {
+        return Err(Refusal::new(400, format!("Type the name of the bucket {purpose}.")));
     }
     delete(view, selected)
+}
+
+/// What the name of the bucket is typed for: a deletion of many objects that none of them comes
+/// back from.
+fn typed_for(selection: &Selection) -> Option<&'static str> {
+    match selection.whole_keys() {
+        _ if selection.is_whole_bucket() => Some("to empty it"),
+        0 | 1 => None,
+        _ => Some("to delete them for good"),
+    }
 }
 
 fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, Refusal> {
@@ -53,9 +63,10 @@ fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response,
         return Ok(see_other(&selected.back));
     }
     let is_whole_bucket = selected.selection.is_whole_bucket();
+    let typed_for = typed_for(&selected.selection);
     let ChangedSelection { bucket, back, .. } = selected;
     let entered = view.entered(&[]);
-    let page = DeletePage { page: view.page(), bucket, back, list, is_whole_bucket, entered };
+    let page = DeletePage { page: view.page(), bucket, back, list, is_whole_bucket, typed_for, entered };
     Ok(html(200, &page.page, &page))
 }
 
@@ -69,28 +80,9 @@ fn delete(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, R
     step.done = step.done.saturating_add(deletions.len() - refused.len().min(deletions.len()));
     step.left.extend(refused);
     if begins && step.is_whole() {
-        step.undo = undo(view, &selected, &deletions);
+        step.undo = undo::of_deletion(view, bucket, &selected.at, &deletions);
     }
     Ok(step.end(view, bucket, selected.back, WORDS))
-}
-
-/// The way to take a deletion back: in a bucket with versions, for current objects.
-fn undo(
-    view: &View<'_>,
-    selected: &ChangedSelection<'_>,
-    deletions: &[ChangedObject],
-) -> Option<UndoneDeletion> {
-    let bytes: usize = deletions.iter().map(|deletion| deletion.key.len()).sum();
-    let is_small = deletions.len() <= UNDONE_MAX && bytes <= UNDONE_MAX_BYTES;
-    let is_current = deletions.iter().all(|deletion| deletion.version.is_none());
-    let versions = super::settings::versioning(view, selected.bucket);
-    let may_restore = deletions.iter().all(|deletion| view.may_restore(selected.bucket, &deletion.key));
-    let can_come_back = is_small && is_current && may_restore && versions.as_deref() == Some("Enabled");
-    can_come_back.then(|| UndoneDeletion {
-        bucket: selected.bucket.to_owned(),
-        at: uri::encode_query(&selected.at),
-        keys: deletions.iter().map(|deletion| uri::encode_query(&deletion.key)).collect(),
-    })
 }
 
 /// The deletions without the conditions on objects that the user may not read: S3 refuses those.

@@ -32,6 +32,7 @@ mod share;
 mod state;
 mod state_tabs;
 mod tagging;
+mod undo;
 mod user_refusal;
 mod user_rows;
 mod users;

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::super::form;
 use super::super::objects::{ChangedObject, Folder, LeftObject};
 use super::super::s3_client::Refusal;
+use super::super::selected_object::SelectedObject;
 use super::selected::{ChangeStep, ChangeWords};
-use super::{View, see_other};
+use super::{View, see_other, undo};
 use crate::console::form::decoded;
 use crate::s3::Response;
 
@@ -41,21 +42,36 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     }
     let mut left = Vec::new();
     let mut markers = Vec::new();
+    let mut restored = Vec::new();
     for key in &keys {
-        let of_key = markers_above(view, bucket, key)?;
-        if of_key.is_empty() {
-            left.push(LeftObject { key: key.clone(), message: "It is not deleted.".to_owned() });
+        match deleted(view, bucket, key)? {
+            Some(object) => {
+                markers.extend(object.markers);
+                restored.push(SelectedObject { key: key.clone(), version: None, etag: Some(object.etag) });
+            }
+            None => left.push(LeftObject { key: key.clone(), message: "It is not deleted.".to_owned() }),
         }
-        markers.extend(of_key);
     }
     left.extend(view.s3().delete(bucket, &markers)?);
     let refused: BTreeSet<_> = left.iter().map(|object| object.key.as_str()).collect();
     let done = keys.len() - refused.len();
-    Ok(ChangeStep::made(view, done, left).end(view, bucket, back, WORDS))
+    let mut step = ChangeStep::made(view, done, left);
+    if step.is_whole() {
+        step.undo = undo::of_restoration(view, bucket, &at, &restored);
+    }
+    Ok(step.end(view, bucket, back, WORDS))
 }
 
-/// The delete markers above the newest version of a key; none where no version is below them.
-fn markers_above(view: &View<'_>, bucket: &str, key: &str) -> Result<Vec<ChangedObject>, Refusal> {
+/// A deleted object that can come back.
+struct DeletedObject {
+    /// The delete markers above its newest version.
+    markers: Vec<ChangedObject>,
+    /// The entity tag of that version.
+    etag: String,
+}
+
+/// The deleted object of a key; `None` where it is not deleted, or no version is left of it.
+fn deleted(view: &View<'_>, bucket: &str, key: &str) -> Result<Option<DeletedObject>, Refusal> {
     let folder = Folder { bucket, prefix: key, is_grouped: false };
     let mut markers = Vec::new();
     let mut after: Option<(String, Option<String>)> = None;
@@ -63,12 +79,13 @@ fn markers_above(view: &View<'_>, bucket: &str, key: &str) -> Result<Vec<Changed
         let page = view.s3().versions(folder, after.as_ref().map(|(key, id)| (&**key, id.as_deref())))?;
         for line in page.objects.into_iter().take_while(|line| line.key == key) {
             if !line.is_marker {
-                return Ok(markers);
+                let is_deleted = !markers.is_empty();
+                return Ok(is_deleted.then_some(DeletedObject { markers, etag: line.etag }));
             }
             markers.push(ChangedObject { key: line.key, version: line.version, etag: None });
         }
         // Keys that begin with this one come after its last version.
-        let Some(next) = page.next.filter(|(next, _)| next == key) else { return Ok(Vec::new()) };
+        let Some(next) = page.next.filter(|(next, _)| next == key) else { return Ok(None) };
         after = Some(next);
     }
 }

@@ -8,7 +8,7 @@ use super::super::objects::{ChangedObject, LeftObject};
 use super::super::s3_client::Refusal;
 use super::super::selected_object::SelectedObject;
 use super::super::selection::{Selection, SelectionPlace};
-use super::super::sessions::{Told, UndoneDeletion};
+use super::super::sessions::{Told, UndoForm};
 use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
@@ -140,7 +140,7 @@ pub(super) struct ChangeStep {
     /// The value of the field for the next step.
     after: Option<String>,
     /// The way to take the change back, where it was made as a whole.
-    pub(super) undo: Option<UndoneDeletion>,
+    pub(super) undo: Option<UndoForm>,
 }
 
 /// The fields of a step; the next one has all others, too.
