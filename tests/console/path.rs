@@ -33,6 +33,9 @@ fn crawl(browser: &mut Browser<'_>, first: &str) -> (BTreeSet<String>, BTreeSet<
         }
         assert!(answer.text().contains(&format!("data-root=\"{ROOT}\"")), "{address}");
         assert!(!answer.text().contains("/-/console"), "{address}: {}", answer.text());
+        let mut ids = BTreeSet::new();
+        let again = answer.text().split(" id=\"").skip(1).find(|rest| !ids.insert(rest.split('"').next()));
+        assert_eq!(again, None, "{address} has an id twice");
         forms.extend(values(answer.text(), "action").into_iter().chain(values(answer.text(), "formaction")));
         let links = values(answer.text(), "href").into_iter().chain(values(answer.text(), "src"));
         // Browsers keep the fragment for themselves.
