@@ -141,7 +141,7 @@ install_deb() {
         siltstone --version
         # As the unit does it.
         install -d -o siltstone -g siltstone -m 750 /var/lib/siltstone
-        runuser -u siltstone -- siltstone --config /etc/siltstone/siltstone.toml >/said 2>&1 &
+        setpriv --reuid=siltstone --regid=siltstone --init-groups siltstone --config /etc/siltstone/siltstone.toml >/said 2>&1 &
         until grep -q "listening on" /said; do kill -0 $! || { cat /said; exit 1; }; sleep 0.2; done
         siltstone health
         value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" /var/lib/siltstone/users.toml | head -1; }
