@@ -66,10 +66,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let health = view.console.service.health();
     let scrubbed =
         health.scrub.finished.map_or_else(|| "never".to_owned(), |at| text::time(&at.to_iso8601()));
-    let log_checked = health
-        .scrub
-        .log_finished
-        .map_or_else(|| "not since the start".to_owned(), |at| text::time(&at.to_iso8601()));
+    let log_checked =
+        health.scrub.log_finished.map_or_else(|| "not yet".to_owned(), |at| text::time(&at.to_iso8601()));
     let mut rows = vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Buckets", health.buckets.to_string()),
@@ -85,7 +83,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         ("Scrubbed since the start", text::size(health.scrub.bytes)),
         ("Damaged extents", health.scrub.bad.to_string()),
         ("Last check of the log", log_checked),
-        ("Damaged files of the log that were replaced", health.scrub.replaced_log_files.to_string()),
+        ("Log files replaced", health.scrub.replaced_log_files.to_string()),
     ];
     rows.extend(disk_rows(&health));
     rows.extend(certificate_row(view));
