@@ -6,7 +6,7 @@ import pytest
 
 pytest.register_assert_rewrite("visits")
 
-from siltstone import Server
+from servers import own_server, server
 from visits import BROWSERS, launched, visits_of
 
 numbers = itertools.count(1)
@@ -24,28 +24,6 @@ LONGEST = [
 def pytest_collection_modifyitems(items):
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("shared") / "data").start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def own_server(tmp_path):
-    """Makes servers that belong to one test and end with it."""
-    made = []
-
-    def make(*arguments, **more):
-        made.append(Server(tmp_path / f"data-{len(made)}", *arguments, **more))
-        return made[-1]
-
-    yield make
-    for server in made:
-        if server.is_running():
-            server.kill()
 
 
 @pytest.fixture(scope="session")

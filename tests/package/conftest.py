@@ -3,29 +3,9 @@
 import pytest
 
 from image import Image
-from packages import needs, needs_root, package
-from siltstone import Server
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("shared") / "data").start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def own_server(tmp_path):
-    """Makes servers that belong to one test and end with it."""
-    made = []
-
-    def make(*arguments):
-        made.append(Server(tmp_path / f"data-{len(made)}", *arguments))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.kill()
+from needs import needs, needs_root
+from packages import package
+from servers import own_server, server
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,8 @@
-"""Where the packages are, and what their tests need of the host."""
+"""Where the packages are, and what they are made of."""
 
-import os
-import shutil
 import subprocess
 
-import pytest
-
-from siltstone import BINARY, ROOT
+from siltstone import ROOT
 
 PACKAGES = ROOT / "target/package"
 SOURCES = ROOT / "tools/package"
@@ -17,18 +13,6 @@ def package(pattern):
     found = sorted(PACKAGES.glob(pattern), key=lambda path: path.stat().st_mtime)
     assert found, f"there is no {pattern} in {PACKAGES}: run tools/package/build.sh"
     return found[-1]
-
-
-def needs(*tools):
-    """Skips the test where the host lacks one of the programs."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
-
-
-def needs_root():
-    if os.geteuid() != 0:
-        pytest.skip("only root can start containers")
 
 
 def run(*command, **more):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from packages import SOURCES, needs_root, run
+from needs import needs_root
+from packages import SOURCES, run
 from siltstone import BINARY, ROOT, Server
 
 import siege

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from packages import PACKAGES, ROOT, SOURCES, needs, needs_root, package, run
+from needs import needs, needs_root
+from packages import PACKAGES, ROOT, SOURCES, package, run
 
 UNIT = SOURCES / "deb/siltstone.service"
 

@@ -1,6 +1,5 @@
-"""The files for compose, Kubernetes and Grafana, held against the server and the image."""
+"""The files for compose and Kubernetes, held against the server and the image."""
 
-import json
 import re
 import subprocess
 import urllib.request
@@ -9,11 +8,10 @@ import pytest
 import yaml
 
 from packages import SOURCES
-from siltstone import BINARY, ROOT, clean_environment
+from siltstone import BINARY, clean_environment
 
 COMPOSE = yaml.safe_load((SOURCES / "compose.yaml").read_text())
 KUBERNETES = {document["kind"]: document for document in yaml.safe_load_all((SOURCES / "kubernetes.yaml").read_text())}
-DASHBOARD = json.loads((SOURCES / "grafana.json").read_text())
 
 
 def version():
@@ -142,69 +140,3 @@ def test_prometheus_is_led_to_the_metrics(own_server):
     # As from another host: a proxy's header takes the privilege of the loopback address away.
     request = urllib.request.Request(f"{server.url}{notes['prometheus.io/path']}", headers={"Via": "1.1 other"})
     assert b"siltstone_requests_total" in urllib.request.urlopen(request).read()
-
-
-# Metrics that a server without a certificate lacks; the tests of its command line hold them.
-ONLY_WITH_TLS = {"siltstone_tls_certificate_expiry_timestamp_seconds"}
-
-
-def family(name):
-    """The metric of a sample. Those of histograms have several kinds of samples."""
-    return re.sub(r"_(bucket|sum|count)$", "", name) if re.search(r"_(duration_seconds|wait_seconds|mutations)_", name) else name
-
-
-def families(server):
-    """The metrics of a server that was used, each with the labels of its samples."""
-    server.client().create_bucket(Bucket="photos")
-    server.client().put_object(Bucket="photos", Key="cat", Body=b"meow")
-    found = {}
-    for line in get(server, "/-/metrics").read().decode().splitlines():
-        if line.startswith("# TYPE"):
-            found[line.split()[2]] = set()
-        elif not line.startswith("#"):
-            name = family(re.match(r"\w+", line).group())
-            found[name] |= set(re.findall(r'(\w+)="', line))
-    return found
-
-
-def expressions():
-    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-
-
-def test_the_dashboard_shows_every_metric_and_no_other(own_server):
-    known = families(own_server().start())
-    shown = {family(name) for expr in expressions() for name in re.findall(r"\bsiltstone_\w+", expr)}
-    assert shown == set(known) | ONLY_WITH_TLS
-
-
-def labels():
-    """The labels of each metric. The guide has them all, also where a fresh server has no sample; a test holds it against the code."""
-    rows = re.findall(r"^\| `(siltstone_\w+)` \| \w+ \| ([^|]*)\|", (ROOT / "src/guide/metrics.md").read_text(), re.MULTILINE)
-    return {name: {label.strip() for label in names.split(",") if label.strip()} for name, names in rows}
-
-
-def test_the_dashboard_groups_and_selects_by_labels_that_exist(own_server):
-    known = labels()
-    for name, shown in families(own_server().start()).items():
-        assert shown - {"le"} <= known[name], name
-        known[name] |= shown
-    for expr in expressions():
-        given = set().union(*(known[family(name)] for name in re.findall(r"\bsiltstone_\w+", expr))) | {"instance"}
-        grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", expr) for label in group.split(",")}
-        selected = set(re.findall(r"[{,]\s*(\w+)\s*=", expr))
-        assert grouped | selected <= given | {"le"}, expr
-        assert expr.count("(") == expr.count(")") and expr.count("{") == expr.count("}"), expr
-
-
-def test_the_panels_have_ids_and_places_of_their_own_and_known_variables():
-    panels = DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels) > 10
-    taken = set()
-    for panel in panels:
-        place = panel["gridPos"]
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
-        assert place["x"] + place["w"] <= 24 and not cells & taken, panel["title"]
-        taken |= cells
-    declared = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
-    used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(panels)))
-    assert used == declared

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from packages import PACKAGES, ROOT, SOURCES, needs, needs_root, run
+from needs import needs, needs_root
+from packages import PACKAGES, ROOT, SOURCES, run
 from siltstone import BINARY
 from test_release import copy_of_sources
 

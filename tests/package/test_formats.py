@@ -10,7 +10,8 @@ import zlib
 
 import pytest
 
-from packages import SOURCES, needs, package, run
+from needs import needs
+from packages import SOURCES, package, run
 
 FILES = {"rpm": "*.rpm", "apk": "*.apk", "ipk": "*.ipk", "arch": "*.pkg.tar.zst"}
 CONFIG = "etc/siltstone/siltstone.toml"

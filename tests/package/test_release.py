@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from packages import PACKAGES, ROOT, SOURCES, needs, needs_root, package, run
+from needs import needs, needs_root
+from packages import PACKAGES, ROOT, SOURCES, package, run
 
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
 RELEASE = "tools/package/release.sh"

@@ -11,11 +11,13 @@ import urllib.request
 import pytest
 import yaml
 
-from packages import SOURCES, needs
+from metrics import ONLY_WITH_TLS, PACKAGE_SOURCES, expressions, families, family, get
+from needs import needs
 from siltstone import ROOT, free_port
-from test_deployments import ONLY_WITH_TLS, expressions, family, families, get
 
-ALERTS = SOURCES / "alerts.yaml"
+ALERTS = PACKAGE_SOURCES / "alerts.yaml"
+# The series that raise each of them, and those that do not.
+SERIES = ROOT / "tests/clients/alerts_test.yaml"
 # After that long Prometheus has failed; nothing passes because it was fast.
 PATIENCE_SECONDS = 60
 
@@ -39,14 +41,14 @@ def test_the_metrics_follow_the_conventions(own_server):
 
 def test_the_alerts_are_raised_and_only_then(tmp_path):
     shutil.copy(ALERTS, tmp_path)
-    shutil.copy(ROOT / "tests/package/alerts_test.yaml", tmp_path)
+    shutil.copy(SERIES, tmp_path)
     promtool("check", "rules", tmp_path / "alerts.yaml")
     promtool("test", "rules", tmp_path / "alerts_test.yaml")
 
 
 def test_each_alert_is_raised_by_a_series():
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
-    told = (ROOT / "tests/package/alerts_test.yaml").read_text()
+    told = SERIES.read_text()
     assert [rule for rule in rules if f'alertname="{rule}"' not in told] == []
 
 
@@ -114,14 +116,14 @@ def test_a_real_prometheus_reads_the_server_and_answers_every_expression(own_ser
 
 
 def test_the_settings_with_a_token_are_accepted():
-    promtool("check", "config", "--syntax-only", SOURCES / "prometheus.yml")
+    promtool("check", "config", "--syntax-only", PACKAGE_SOURCES / "prometheus.yml")
 
 
 def test_a_real_prometheus_reads_a_server_by_its_token(own_server, tmp_path):
     """The settings as they are, but for TLS and the address."""
     home = tmp_path / "prometheus"
     home.mkdir()
-    [target] = yaml.safe_load((SOURCES / "prometheus.yml").read_text())["scrape_configs"]
+    [target] = yaml.safe_load((PACKAGE_SOURCES / "prometheus.yml").read_text())["scrape_configs"]
     token = home / target["authorization"]["credentials_file"]
     token.write_text("a-token-of-the-test\n")
     server = own_server("--metrics", "off", "--metrics-token-file", str(token)).start()

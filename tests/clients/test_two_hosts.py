@@ -12,15 +12,15 @@ import time
 
 import pytest
 
-from packages import SOURCES, needs, needs_root
+from needs import needs, needs_root
 from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, VENV_BIN, clean_environment
 
 PYTHON = VENV_BIN / "python"
 TOOLS = BINARY.with_name("siltstone-tools")
 GUIDE = (ROOT / "src/guide/remote.md").read_text()
 STEPS = GUIDE.split("### Two hosts, step by step\n")[1].split("\n### ")[0]
-UNIT = (SOURCES / "deb/siltstone.service").read_text()
-CLIENT = ROOT / "tests/package/two_hosts_client.py"
+UNIT = (ROOT / "tools/package/deb/siltstone.service").read_text()
+CLIENT = ROOT / "tests/clients/two_hosts_client.py"
 NET = "192.0.2"
 ADDRESSES = {"a": f"{NET}.1", "b": f"{NET}.2", "remote": f"{NET}.3", "client": f"{NET}.4"}
 [SHARED] = set(re.findall(rf"{NET}\.\d+", STEPS))
