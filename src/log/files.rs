@@ -117,7 +117,7 @@ pub(super) fn read_header(
 ///
 /// # Errors
 /// As of [`open_file`].
-pub(super) fn check_header(
+pub fn check_header(
     page: &[u8],
     kind: FileKind,
     number: u64,

@@ -35,7 +35,9 @@ pub use checkpoint::{CheckpointPlan, CheckpointWriter, read_checkpoint};
 pub use extent_copy::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
-pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished, write_atomically};
+pub use files::{
+    any_header, check_header, create_file, list_numbers, open_file, remove_unfinished, write_atomically,
+};
 pub use follow::{FollowedGroup, LogFollower};
 pub use log_builder::{BuiltLog, build_log};
 pub use log_writer::{LogSpace, LogWriter, WrittenGroup};

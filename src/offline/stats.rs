@@ -13,7 +13,7 @@ use crate::format::{FileKind, StoreId, WrittenBytes};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
-use crate::store::open::loader::{StoreLoader, store_id};
+use crate::store::open::loader::{MissingSegment, StoreLoader, store_id};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
@@ -176,7 +176,7 @@ fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
     let covered = loader.start.covered;
     let tail = loader.replay()?;
     damage.extend(tail.damage);
-    damage.extend(loader.missing_segments()?);
+    damage.extend(loader.missing_segments()?.iter().map(MissingSegment::damage));
     let index = loader.index;
     let written = loader.written;
     let newest_checkpoint = match covered {

@@ -109,8 +109,8 @@ impl<'a> Verifier<'a> {
         let mut loader = self.newest()?;
         let covered = loader.start.covered;
         let whole = self.replay(&mut loader)?;
-        for damage in loader.missing_segments().map_err(verify_error)? {
-            self.report.find(damage);
+        for missing in loader.missing_segments().map_err(verify_error)? {
+            self.report.find(missing.damage());
         }
         self.check_objects(&loader.index);
         self.check_scrub(&loader.index)?;

@@ -125,7 +125,7 @@ use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::remote::RemoteView;
 use commit::checkpointer;
 use commit::committer::Committer;
-use open::recovery;
+use open::recovery::{self, Recovered};
 use reclaim::Reclaimer;
 use scrub::Scrubber;
 use shared::{SharedStore, lock_clock};
@@ -159,7 +159,11 @@ impl Store {
         options: StoreOptions,
     ) -> Result<Self, OpenError> {
         let lock = recovery::lock(fs.as_ref())?;
-        let recovered = recovery::open(fs, clock, entropy, options)?;
+        Self::start(recovery::open(fs, clock, entropy, options, None)?, lock)
+    }
+
+    /// Starts the threads of a store that has been read.
+    fn start(recovered: Recovered, lock: Box<dyn Lock>) -> Result<Self, OpenError> {
         let shared = recovered.shared;
         let committer = Committer::start(shared.clone(), recovered.log_writer)?;
         Ok(Self::new(shared, committer, Some(lock)))

@@ -46,7 +46,7 @@ pub(in crate::service) fn remote_copies(page: &mut Exposition, found: &CopyFindi
 pub(in crate::service) fn remote_repairs(page: &mut Exposition, figures: &RepairFigures) {
     let help = "Reads of bad bytes on this disk that the remote served in their place.";
     page.single("repair_served_reads_total", "counter", help, figures.served_reads);
-    let help = "Segments with bad bytes whose files were written anew.";
+    let help = "Segments with bad bytes, or without their file, whose files were written anew.";
     page.single("repair_segments_total", "counter", help, figures.repaired_segments);
     let help = "Segments with bad bytes whose files are to be written anew.";
     page.single("repair_waiting_segments", "gauge", help, figures.waiting.len() as u64);

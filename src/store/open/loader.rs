@@ -4,7 +4,10 @@
 use std::thread;
 
 use crate::base::digest::Crc32;
-use crate::format::{FileKind, Group, Pack, StoreId, WrittenBytes, checkpoint_path, log_path, segment_path};
+use crate::format::{
+    CopyPhase, FileKind, Group, Pack, RemoteCopy, StoreId, WrittenBytes, checkpoint_path, log_path,
+    segment_path,
+};
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{
@@ -162,16 +165,40 @@ impl<'a> StoreLoader<'a> {
     }
 
     /// The segments that have live bytes but no file.
-    pub(crate) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
+    pub(crate) fn missing_segments(&self) -> Result<Vec<MissingSegment>, LogError> {
         let ids = list_numbers(self.segments, FileKind::Segment)?;
-        let mut damage = Vec::new();
-        for (segment, bytes) in self.index.liveness().iter() {
-            if ids.binary_search(&segment).is_err() {
-                let what = format!("the segment is missing, and {bytes} bytes of objects with it");
-                damage.push(Damage::new(segment_path(segment), 0, what));
+        let mut missing = Vec::new();
+        for (id, live_bytes) in self.index.liveness().iter() {
+            if ids.binary_search(&id).is_err() {
+                let copy = self.index.remote_copy(id).filter(|copy| copy.phase == CopyPhase::Remote);
+                missing.push(MissingSegment { id, live_bytes, copy: copy.copied() });
             }
         }
-        Ok(damage)
+        Ok(missing)
+    }
+}
+
+/// A segment that has live bytes but no file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MissingSegment {
+    pub(crate) id: u64,
+    live_bytes: u64,
+    /// What the remote has of it, if it has all of it.
+    pub(crate) copy: Option<RemoteCopy>,
+}
+
+impl MissingSegment {
+    /// The damage that it is, as long as it is missing.
+    pub(crate) fn damage(&self) -> Damage {
+        let bytes = self.live_bytes;
+        let what = match self.copy {
+            None => format!("the segment is missing, and {bytes} bytes of objects with it"),
+            Some(_) => format!(
+                "the segment is missing, and {bytes} bytes of objects with it; the remote has them, and a start \
+                 that reaches it places the file again"
+            ),
+        };
+        Damage::new(segment_path(self.id), 0, what)
     }
 }
 

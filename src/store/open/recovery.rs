@@ -5,14 +5,17 @@ use std::io;
 use std::sync::Arc;
 
 use crate::base::{Clock, Entropy, Timestamp};
-use crate::format::{FileKind, LOCK, StoreId, log_path};
+use crate::format::{FileKind, LOCK, StoreId, log_path, segment_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
 use crate::log::{
     Damage, LogError, LogFollower, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers,
     open_file, remove_unfinished,
 };
-use crate::store::open::loader::{StoreLoader, store_id, sync_and_evict};
+use crate::remote::RemoteView;
+use crate::store::open::loader::{MissingSegment, StoreLoader, store_id, sync_and_evict};
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::segment_copy::place_copy;
 use crate::store::shared::write_counters::MeteredDisk;
 use crate::store::shared::{Published, SharedStore, StoreBasis};
 use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
@@ -22,6 +25,8 @@ pub(in crate::store) struct Recovered {
     pub(in crate::store) shared: Arc<SharedStore>,
     /// The log writer; `None` if the log is damaged.
     pub(in crate::store) log_writer: Option<LogWriter>,
+    /// Segments whose files were missing, and were placed again from the remote.
+    pub(in crate::store) placed_segments: Vec<u64>,
 }
 
 /// Locks the directory against other processes.
@@ -41,12 +46,14 @@ pub(in crate::store) fn lock_to_look(fs: &dyn Fs) -> Result<Option<Box<dyn Lock>
     }
 }
 
-/// Reads the store, or creates one in an empty directory.
+/// Reads the store, or creates one in an empty directory. Segments that are missing there and
+/// whole on `remote` get their files again.
 pub(in crate::store) fn open(
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     entropy: &dyn Entropy,
     options: StoreOptions,
+    remote: Option<&dyn RemoteView>,
 ) -> Result<Recovered, OpenError> {
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
@@ -56,7 +63,7 @@ pub(in crate::store) fn open(
     let store = store_id(fs.as_ref())?;
     let disk = MeteredDisk::new(fs);
     match store {
-        Some(store) => Recovery(StoreBasis { disk, clock, store, options }).run(),
+        Some(store) => Recovery { basis: StoreBasis { disk, clock, store, options }, remote }.run(),
         None => create(disk, clock, entropy, options),
     }
 }
@@ -75,7 +82,7 @@ fn create(
     let basis = StoreBasis { disk, clock, store, options };
     let segments = open_segments(&basis)?;
     let shared = SharedStore::new(basis, segments, Index::new(), 0);
-    Ok(Recovered { shared: Arc::new(shared), log_writer: Some(log_writer) })
+    Ok(Recovered { shared: Arc::new(shared), log_writer: Some(log_writer), placed_segments: Vec::new() })
 }
 
 fn open_segments(basis: &StoreBasis) -> Result<Segments, LogError> {
@@ -142,37 +149,46 @@ fn load(
 }
 
 /// The reading of a store that is to be written to.
-struct Recovery(StoreBasis);
+struct Recovery<'r> {
+    basis: StoreBasis,
+    remote: Option<&'r dyn RemoteView>,
+}
 
-impl Recovery {
+impl Recovery<'_> {
     fn run(self) -> Result<Recovered, OpenError> {
         // 1. What is read is durable: answers by it may be given at once, and would be lost by a
         //    crash otherwise.
         self.sync_before_reading()?;
         // 2. The newest good checkpoint, and the log after it. Damage before that is reported, and
         //    does no harm.
-        let segments = open_segments(&self.0)?;
-        let mut damage = segments.damage().to_vec();
-        let mut reading = StoreLoader::from_newest(self.0.disk.fs.as_ref(), self.0.store, &mut damage)?;
+        let mut damage = Vec::new();
+        let mut reading = StoreLoader::from_newest(self.fs(), self.basis.store, &mut damage)?;
         let newest_checkpoint = self.creation_of_checkpoint(reading.start.covered)?;
         let tail = reading.replay()?;
-        // 3. Damage of the log, and missing segments, end all writing: the groups after the damage
-        //    may refer to bytes that look dead.
-        let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
-        self.0.disk.counters.resume_from(reading.written);
-        let shared = SharedStore::new(self.0.clone(), segments, reading.index, tail.sequence - 1);
+        // 3. Segments that are missing here and whole on the remote. With damage that stays, nothing
+        //    is written: the store stays as it was found.
+        let missing = reading.missing_segments()?;
+        let placed_segments = if tail.damage.is_none() { self.place(&missing)? } else { Vec::new() };
+        let segments = open_segments(&self.basis)?;
+        damage.extend_from_slice(segments.damage());
+        // 4. Damage of the log, and segments that are still missing, end all writing: the groups
+        //    after the damage may refer to bytes that look dead.
+        let mut fatal: Vec<Damage> = tail.damage.clone().into_iter().collect();
+        let still_missing = missing.iter().filter(|missing| !placed_segments.contains(&missing.id));
+        fatal.extend(still_missing.map(MissingSegment::damage));
+        self.basis.disk.counters.resume_from(reading.written);
+        let shared = SharedStore::new(self.basis.clone(), segments, reading.index, tail.sequence - 1);
         if let Some(created) = newest_checkpoint {
             shared.set_newest_checkpoint(created);
         }
         shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
-        // 4. The segment by which the last group counts is known before anything is reclaimed.
+        // 5. The segment by which the last group counts is known before anything is reclaimed.
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
         for damage in damage.iter().chain(&fatal) {
             shared.report(damage);
         }
-        // 5. The log goes on, and only here something is written: a store with damage stays as it
-        //    was found.
+        // 6. The log goes on, and without damage alone: a store with damage stays as it was found.
         let log_writer = match fatal.first() {
             Some(damage) => {
                 shared.latch(ReadOnlyReason::of(damage), damage.to_string());
@@ -180,7 +196,42 @@ impl Recovery {
             }
             None => Some(self.resume(&shared, &tail)?),
         };
-        Ok(Recovered { shared: Arc::new(shared), log_writer })
+        Ok(Recovered { shared: Arc::new(shared), log_writer, placed_segments })
+    }
+
+    fn fs(&self) -> &dyn Fs {
+        self.basis.disk.fs.as_ref()
+    }
+
+    /// Gives missing segments their files again where the remote has all of them: their bytes are
+    /// read from there. Durable on return. Returns those that were placed.
+    ///
+    /// # Errors
+    /// Of the directory, if it cannot be listed.
+    fn place(&self, missing: &[MissingSegment]) -> Result<Vec<u64>, LogError> {
+        let mut placed = Vec::new();
+        let Some(remote) = self.remote else { return Ok(placed) };
+        if missing.iter().any(|missing| missing.copy.is_none()) {
+            return Ok(placed);
+        }
+        if !missing.is_empty() && list_numbers(self.fs(), FileKind::Segment)?.is_empty() {
+            // Files that are placed below the directory of a disk that is not mounted would be
+            // missing with it again.
+            log::error!("no segment is there: is a disk not mounted? Nothing is placed from the remote");
+            return Ok(placed);
+        }
+        let remote = RemoteLog { remote, store: self.basis.store };
+        for MissingSegment { id, copy, .. } in missing {
+            let Some(copy) = copy else { continue };
+            if let Err(error) = place_copy(remote, self.fs(), *id, *copy) {
+                // The others would wait as long for a remote that does not answer.
+                log::error!("{} is missing, and is not placed from the remote: {error}", segment_path(*id));
+                return Ok(placed);
+            }
+            log::warn!("{} was missing: its bytes are read from the remote", segment_path(*id));
+            placed.push(*id);
+        }
+        Ok(placed)
     }
 
     /// The creation time of the checkpoint of `covered` groups; `None` without one.
@@ -188,7 +239,7 @@ impl Recovery {
         if covered == 0 {
             return Ok(None);
         }
-        let opened = open_file(self.0.disk.fs.as_ref(), FileKind::Checkpoint, covered, Some(self.0.store))?;
+        let opened = open_file(self.fs(), FileKind::Checkpoint, covered, Some(self.basis.store))?;
         Ok(Some(opened.1.created))
     }
 
@@ -198,21 +249,21 @@ impl Recovery {
     /// the last group began.
     fn sync_before_reading(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
-            self.0.disk.fs.sync_dir(kind.dir())?;
+            self.basis.disk.fs.sync_dir(kind.dir())?;
         }
-        if let Some(last) = list_numbers(self.0.disk.fs.as_ref(), FileKind::Log)?.last() {
-            sync_and_evict(self.0.disk.fs.open(&log_path(*last))?.as_ref())?;
+        if let Some(last) = list_numbers(self.fs(), FileKind::Log)?.last() {
+            sync_and_evict(self.basis.disk.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }
 
     fn resume(&self, shared: &SharedStore, tail: &LogTail) -> Result<LogWriter, LogError> {
-        remove_unfinished(self.0.disk.fs.as_ref())?;
+        remove_unfinished(self.fs())?;
         let mut log_writer = LogWriter::resume(
-            self.0.disk.fs.clone(),
-            self.0.clock.clone(),
-            self.0.store,
-            self.0.options.log_file_max_bytes,
+            self.basis.disk.fs.clone(),
+            self.basis.clock.clone(),
+            self.basis.store,
+            self.basis.options.log_file_max_bytes,
             tail,
         )?;
         if let Some(torn) = &tail.torn {

@@ -9,6 +9,7 @@
 //! | `right` | who may change the remote |
 //! | `chain` | the newest cut, the newest root that it adopts, the parcels after it |
 //! | `root_copies` | the copies of segments that a root names |
+//! | `segment_copy` | the file of a segment whose bytes the remote has |
 //! | `object`, `request` | single objects, bodies from files, the time that a request may take |
 //! | `error` | [`ShipError`](error::ShipError) |
 
@@ -18,3 +19,4 @@ pub(crate) mod object;
 pub(crate) mod request;
 pub(crate) mod right;
 pub(crate) mod root_copies;
+pub(crate) mod segment_copy;

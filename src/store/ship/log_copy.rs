@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::parcel_applier::{ParcelApplier, ends_of_copy, learn_copy};
+use super::parcel_applier::{ParcelApplier, learn_copy};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
@@ -18,11 +18,11 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::log::{
     LogError, Replay, ReplayStart, create_file, list_numbers, read_checkpoint, remove_unfinished,
-    write_atomically,
 };
 use crate::store::open::loader::{pack_is_good, store_id, sync_and_evict};
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::{ShipError, disk};
+use crate::store::remote_log::segment_copy::place_copy;
 
 /// The least growth of the log file: zeros that are written ahead.
 const GROWTH_BYTES: u64 = MIB;
@@ -173,12 +173,7 @@ impl LogCopy {
     pub(super) fn place_copies(&mut self, log: RemoteLog<'_>, fs: &dyn Fs) -> Result<(), ShipError> {
         while let Some(segment) = self.unplaced.last().copied() {
             if let Some(copy) = self.remote_copy(segment) {
-                let [first, last] = ends_of_copy(log, segment, copy)?;
-                let placed = write_atomically(fs, &segment_path(segment), FileKind::Segment.dir(), |file| {
-                    file.write_all_at(&first, 0)?;
-                    Ok(file.write_all_at(&last, copy.length - PAGE_BYTES)?)
-                });
-                placed.map_err(|error| ShipError::Disk(format!("{}: {error}", segment_path(segment))))?;
+                place_copy(log, fs, segment, copy)?;
             }
             // Only now: after an error the next call begins with the same one.
             self.unplaced.pop();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{
-    CopyPhase, Entry, FileHeader, FileKind, Footer, Group, GroupHeader, GroupKind, LogPosition, Parcel,
-    RemoteCopy, UncheckedGroup, segment_path,
+    CopyPhase, Entry, FileKind, Group, GroupHeader, GroupKind, LogPosition, Parcel, RemoteCopy,
+    UncheckedGroup, segment_path,
 };
 use crate::fs::{File, Fs};
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::{ShipError, disk};
-use crate::store::remote_log::object::get;
+use crate::store::remote_log::segment_copy::end_pages;
 
 /// The segments of a directory, and the place in the log that it has got to.
 pub(super) struct ParcelApplier<'a> {
@@ -124,7 +124,7 @@ impl<'a> ParcelApplier<'a> {
 
     /// Writes the first and the last page of a segment that the remote has.
     pub(super) fn place_copy(&mut self, id: u64, copy: RemoteCopy) -> Result<(), ShipError> {
-        let [first, last] = ends_of_copy(self.log, id, copy)?;
+        let [first, last] = end_pages(self.log, id, copy)?;
         self.write(id, 0, &first)?;
         self.write(id, copy.length - PAGE_BYTES, &last)
     }
@@ -146,23 +146,6 @@ impl<'a> ParcelApplier<'a> {
 fn damaged_group(parcel: &Parcel, why: &dyn std::fmt::Display) -> ShipError {
     let name = Parcel::name(parcel.head.epoch, parcel.head.counter);
     ShipError::damaged(name, &format!("a group in it: {why}"))
-}
-
-/// The first and the last page of a segment that the remote has, checked.
-pub(super) fn ends_of_copy(
-    log: RemoteLog<'_>,
-    segment: u64,
-    copy: RemoteCopy,
-) -> Result<[Vec<u8>; 2], ShipError> {
-    let name = copy.name(segment);
-    if copy.length < 2 * PAGE_BYTES || !copy.length.is_multiple_of(PAGE_BYTES) {
-        return Err(ShipError::damaged(name, &"its length is that of no segment"));
-    }
-    let first = get(log.remote, &name, 0..PAGE_BYTES)?;
-    let last = get(log.remote, &name, copy.length - PAGE_BYTES..copy.length)?;
-    FileHeader::decode(&first).map_err(|error| ShipError::damaged(&name, &error))?;
-    Footer::decode(&log.store, &last).map_err(|error| ShipError::damaged(&name, &error))?;
-    Ok([first, last])
 }
 
 /// Learns of the copy of a segment that an entry states.

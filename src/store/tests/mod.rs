@@ -28,6 +28,7 @@ mod locks;
 mod log_scrub;
 mod lost_copies;
 mod lost_files;
+mod lost_local_files;
 mod lost_segments;
 mod many_versions;
 mod model;

@@ -16,14 +16,14 @@ use crate::remote::sim::{RemoteCall, RemoteFault};
 const ALL_LOCAL: TierOptions = TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL };
 
 /// A store whose sealed segments are on the remote, and all their bytes here.
-fn sent() -> (Tiered, Store) {
+pub(super) fn sent() -> (Tiered, Store) {
     let (tiered, store) = Tiered::filled(ALL_LOCAL);
     work(&store).unwrap();
     assert!(store.tier_figures().unwrap().cached_bytes > 4 * MIB);
     (tiered, store)
 }
 
-fn extent_of(store: &Store, key: &str) -> ExtentRef {
+pub(super) fn extent_of(store: &Store, key: &str) -> ExtentRef {
     store.find("b", key, Selector::Current).unwrap().version.extents[0]
 }
 

@@ -530,7 +530,8 @@ fn data_bytes(file: &dyn File, range: std::ops::Range<u64>) -> std::io::Result<u
 }
 
 impl Store {
-    /// As [`Store::open`], with a tier: sealed segments go to `remote`.
+    /// As [`Store::open`], with a tier: sealed segments go to `remote`. Those whose files are missing
+    /// here, and which the remote has, get their files again.
     ///
     /// # Errors
     /// As of [`Store::open`].
@@ -552,7 +553,11 @@ impl Store {
             // for the space of its next segment.
             options.keep_free_bytes + options.segment_max_bytes,
         ));
-        let mut store = Self::open(Tier::over(&tier, fs), clock, entropy, options)?;
+        let fs = Tier::over(&tier, fs);
+        let lock = recovery::lock(fs.as_ref())?;
+        let recovered = recovery::open(fs, clock, entropy, options, Some(tier.remote.as_ref()))?;
+        tier.note_placed(&recovered.placed_segments);
+        let mut store = Self::start(recovered, lock)?;
         store.tier = Some(tier);
         store.let_tier_learn();
         Ok(store)

@@ -11,6 +11,9 @@
 //! 2. The new file is synced, and what was copied is read back from the disk and verified.
 //! 3. It takes the name of the old one, and readers open it from then on.
 //!
+//! A segment whose file is missing as a whole gets it again at the next start, with its first and
+//! last page alone (`open::recovery`).
+//!
 //! So no page is written twice (data-format.md, section 1), and good extents beside a bad one, and
 //! readers of the old file, are not risked. A crash leaves the old file, or the new one.
 
@@ -94,11 +97,15 @@ impl Repairs {
 
     fn set_repaired(&mut self, segment: u64, at: Timestamp) {
         let Some(WaitingRepair { bad, .. }) = self.waiting.remove(&segment) else { return };
+        self.list_repaired(BadFile { repaired: Some(at), ..bad });
+    }
+
+    fn list_repaired(&mut self, bad: BadFile) {
         self.repaired_segments += 1;
         if self.repaired.len() == LISTED_MAX {
             self.repaired.pop_front();
         }
-        self.repaired.push_back(BadFile { repaired: Some(at), ..bad });
+        self.repaired.push_back(bad);
     }
 }
 
@@ -123,6 +130,16 @@ impl Tier {
                 "{} at offset {offset}: {what}; its copy on the remote is good, and is read in its place",
                 segment_path(segment)
             );
+        }
+    }
+
+    /// Notes segments whose files were missing, and were placed again at the start.
+    pub(super) fn note_placed(&self, segments: &[u64]) {
+        let now = self.clock.now();
+        for segment in segments {
+            let what = "the file was missing".to_owned();
+            let file = segment_path(*segment);
+            self.repairs().list_repaired(BadFile { file, offset: 0, what, found: now, repaired: Some(now) });
         }
     }
 
