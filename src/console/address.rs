@@ -85,6 +85,8 @@ pub(super) enum PagePath {
     Restore,
     /// The rewind of a folder to a time, and the question before it.
     Rewind,
+    /// A document of a bucket as text.
+    Document,
     /// The editor of a document of a bucket.
     Editor,
     /// Objects and folders as one download, and the question before it.
@@ -125,6 +127,7 @@ impl PagePath {
             | Self::Settings
             | Self::Object
             | Self::Rewind
+            | Self::Document
             | Self::Editor
             | Self::Connect
             | Self::State
@@ -234,6 +237,7 @@ impl ConsoleRoot {
             "tag" => PagePath::Tag,
             "new-folder" => PagePath::NewFolder,
             "restore" => PagePath::Restore,
+            "document" => PagePath::Document,
             "editor" => PagePath::Editor,
             "archive" => PagePath::Archive,
             "rewind" => PagePath::Rewind,

@@ -29,12 +29,14 @@ pub(super) fn in_words(grant: &GrantEntry) -> String {
     format!("{}: {}", actions.join(", "), resources.join(", "))
 }
 
-fn action_in_words(action: &str) -> String {
+/// An action of grants and policies in words; those that few have keep their names.
+pub(super) fn action_in_words(action: &str) -> String {
     let known = ACTIONS.iter().find(|(name, _)| *name == action);
     known.map_or_else(|| visible(action).into_owned(), |(_, words)| (*words).to_owned())
 }
 
-fn resource_in_words(resource: &str) -> String {
+/// A bucket or objects, as grants and policies name them, in words.
+pub(super) fn resource_in_words(resource: &str) -> String {
     match resource {
         "*" => return "everywhere".to_owned(),
         "@owned" => return "buckets of your own".to_owned(),

@@ -18,6 +18,7 @@
 //! | `archive` | several objects as one download, a zip or a tar archive |
 //! | `rewind` | the changes by which a prefix returns to a time |
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
+//! | `document_words`, `text_diff` | the documents of a bucket in words; what an edit of one changes |
 //! | `copy` | copies of objects and versions |
 //! | `form`, `pair_rows`, `seen` | the fields of forms; rows of names and values; what a form showed |
 //! | `grant_words` | grants in words |
@@ -33,6 +34,7 @@ mod assets;
 mod attempts;
 mod cookie;
 mod copy;
+mod document_words;
 mod door;
 mod form;
 mod gateway;
@@ -55,6 +57,7 @@ mod sessions;
 mod sign_in;
 mod summed_body;
 mod text;
+mod text_diff;
 mod tickets;
 mod user_agent;
 

@@ -17,6 +17,11 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Texts, each likewise.
+pub(super) fn all_visible(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| visible(text).into_owned()).collect()
+}
+
 /// Characters that show nothing, and marks of direction (Unicode Standard Annex 9, section 2;
 /// categories Cc, Cf, Zl and Zp).
 fn is_invisible(c: char) -> bool {

@@ -132,7 +132,7 @@ impl<'r> LifecyclePreview<'r> {
 }
 
 /// The effect of rules on a bucket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LifecycleEffect {
     /// The rules that take or move something, by their ids.
     pub rules: Vec<(String, RulePreview)>,

@@ -106,6 +106,11 @@ impl CorsConfiguration {
         self.checked()
     }
 
+    /// The rules, in order.
+    pub fn rules(&self) -> &[CorsRule] {
+        &self.rules
+    }
+
     /// Whether rules may allow `method`.
     pub fn knows_method(method: &str) -> bool {
         METHODS.contains(&method)

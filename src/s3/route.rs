@@ -84,6 +84,11 @@ impl Addressing {
         label_below(self.domain.as_deref()?, host)
     }
 
+    /// The host of the website of a bucket; `None` without a domain of websites.
+    pub fn website_host(&self, bucket: &str) -> Option<String> {
+        self.website_domain.as_ref().map(|domain| format!("{bucket}.{domain}"))
+    }
+
     /// The bucket whose website `host` is. Of two domains that `host` is in, the longer one counts.
     pub fn website_bucket(&self, host: &str) -> Option<String> {
         let website_domain = self.website_domain.as_deref()?;

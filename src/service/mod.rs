@@ -51,8 +51,8 @@ use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
     BadFile, BucketMarks, CommitFigures, CopyFindings, DamagedObject, Health, HistorySample, LifecycleEffect,
-    PreviewCount, QuotaLimit, RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey,
-    WalkedKeys,
+    PreviewCount, QuotaLimit, RepairFigures, RulePreview, ShipFigures, ShownKey, ShownRing, TierFigures,
+    Usage, WalkedKey, WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;

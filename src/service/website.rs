@@ -42,6 +42,11 @@ impl Service {
         self.settings.addressing.website_bucket(request.headers.get_str("host").unwrap_or_default())
     }
 
+    /// The host of the website of a bucket; `None` where the server has no websites.
+    pub fn website_host(&self, bucket: &str) -> Option<String> {
+        self.settings.addressing.website_host(bucket)
+    }
+
     /// Handles a request to the website of `bucket`.
     ///
     /// # Errors

@@ -234,7 +234,7 @@ def test_pages_are_read_without_scripts_and_on_a_phone(visit, s3, bucket):
     url = page.get_by_label("Everyone who has it").input_value()
     assert url.startswith(browser.server.url)
     narrow = visit(viewport={"width": 360, "height": 640}).sign_in()
-    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=folder%2Fnotes.txt", "connect", "state", "outbound", f"rewind?bucket={bucket}", f"settings?name={bucket}", *(f"editor?name={bucket}&kind={kind}" for kind in ["lifecycle", "cors", "policy", "object-lock", "website", "notification"])]:
+    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=folder%2Fnotes.txt", "connect", "state", "outbound", f"rewind?bucket={bucket}", f"settings?name={bucket}", *(f"editor?name={bucket}&kind={kind}" for kind in ["lifecycle", "cors", "policy", "object-lock", "website", "notification"]), f"document?name={bucket}&kind=policy"]:
         narrow.page.goto(narrow.root + address)
         assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 360, address
 

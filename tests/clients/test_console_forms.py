@@ -437,11 +437,16 @@ def settings(forms, page, s3):
     page.get_by_role("button", name="Turn public access off").wait_for()
     forms.send("public", "Turn public access off")
     page.get_by_role("button", name="Make public").wait_for()
-    document = forms.form("document", has=page.get_by_label("Policy (JSON)"))
-    forms.send("document", "Save", within=document, **{"Policy (JSON)": "{ not JSON"})
-    forms.heading("Policy (JSON) was not saved")
-    assert page.get_by_label("Policy (JSON)").input_value() == "{ not JSON"
-    forms.send("document-again", "Save this text", **{"Policy (JSON)": json.dumps(policy_of("box"))})
+    forms.send("bucket-tags", "Save tags", Name="team", Value="sea")
+    page.get_by_text("Saved the tags").wait_for()
+    assert s3.get_bucket_tagging(Bucket="box")["TagSet"] == [dict(Key="team", Value="sea")]
+    forms.open("document?name=box&kind=policy", "Policy of box")
+    forms.send("document", "Save the text", **{"JSON, as S3 has it": "{ not JSON"})
+    forms.heading("Policy of box: not saved")
+    assert page.get_by_label("JSON, as S3 has it").input_value() == "{ not JSON"
+    forms.send("document-preview", "Look at the result …", **{"JSON, as S3 has it": json.dumps(policy_of("box"))})
+    page.get_by_text("Nothing is changed yet.").wait_for()
+    forms.send("draft", "Save")
     forms.heading("Settings of box")
     assert json.loads(s3.get_bucket_policy(Bucket="box")["Policy"]) == policy_of("box")
     forms.send("abort-upload", "Abort the upload of half.bin")
@@ -475,7 +480,7 @@ def rules(forms, page, s3):
         "notification": {"Name of the rule": "new"},
     }
     forms.open("settings?name=open", "Settings of open")
-    assert set(re.findall(r"kind=([a-z-]+)", page.content())) == set(entered), "an editor is missing here"
+    assert set(re.findall(r"editor\?name=open&amp;kind=([a-z-]+)", page.content())) == set(entered), "an editor is missing here"
     for kind, fields in entered.items():
         bucket = "locked" if kind == "object-lock" else "open"
         forms.open(f"editor?name={bucket}&kind={kind}", f"{TITLES[kind]} of {bucket}")
@@ -485,6 +490,11 @@ def rules(forms, page, s3):
         page.get_by_text("Nothing is changed yet.").wait_for()
         forms.send("draft", "Save")
         forms.heading(f"Settings of {bucket}")
+    forms.open("settings?name=rows", "Settings of rows")
+    forms.send("expiry", "Look at the result …", **{"Keys that begin with (empty for all)": "tmp/", "Days after which they are deleted": "30"})
+    page.get_by_text("Nothing is changed yet.").wait_for()
+    forms.send("draft", "Save")
+    page.get_by_text("keys that begin with tmp/: objects expire after 30 days").wait_for()
     forms.open("editor?name=open&kind=lifecycle", "Lifecycle rules of open")
     forms.send("remove-rule", "Remove …")
     page.get_by_text("No rule would be left").wait_for()

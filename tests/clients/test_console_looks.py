@@ -49,6 +49,15 @@ def shelf(server, s3):
         s3.put_object(Bucket="holiday", Key=f"2026/thrown-away-{number:02}.txt", Body=b"x" * number)
         s3.delete_object(Bucket="holiday", Key=f"2026/thrown-away-{number:02}.txt")
     s3.create_bucket(Bucket="empty")
+    s3.put_bucket_tagging(Bucket="holiday", Tagging={"TagSet": [{"Key": "team", "Value": "sailors"}]})
+    cors = {"AllowedOrigins": ["https://lake.example", "https://boats.example"], "AllowedMethods": ["GET", "HEAD", "PUT"]}
+    s3.put_bucket_cors(Bucket="holiday", CORSConfiguration={"CORSRules": [cors]})
+    rules = [
+        {"ID": "tidy up what nobody asked for in a long time", "Filter": {"Prefix": "tmp/"}, "Status": "Enabled", "Expiration": {"Days": 30}},
+        {"ID": "versions", "Filter": {"Prefix": ""}, "Status": "Disabled", "NoncurrentVersionExpiration": {"NoncurrentDays": 90}},
+    ]
+    s3.put_bucket_lifecycle_configuration(Bucket="holiday", LifecycleConfiguration={"Rules": rules})
+    s3.put_bucket_website(Bucket="holiday", WebsiteConfiguration={"IndexDocument": {"Suffix": "index.html"}})
     return "holiday"
 
 
@@ -68,6 +77,9 @@ PAGES = {
     "file-without-preview": "object?bucket=holiday&key=2026%2Fall.zip",
     "file-deleted": "object?bucket=holiday&key=2026%2Fthrown-away-01.txt",
     "settings": "settings?name=holiday",
+    "settings-of-an-empty-bucket": "settings?name=empty",
+    "document": "document?name=holiday&kind=lifecycle",
+    "editor": "editor?name=holiday&kind=lifecycle",
     "state": "state",
     "activity": "activity",
     "activity-errors": "activity?status=errors",
@@ -78,6 +90,10 @@ PAGES = {
 }
 
 
+# Those of which more than the beginning is looked at.
+WHOLE = {"settings", "document", "editor", "users"}
+
+
 def look(page, name):
     """Keeps a page in three sizes and both schemes."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -85,7 +101,7 @@ def look(page, name):
         for size, viewport in SIZES.items():
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(viewport)
-            page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png")
+            page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png", full_page=name in WHOLE)
             assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], (name, size)
     page.set_viewport_size(DESKTOP)
 

@@ -75,7 +75,7 @@ fn lifecycle_rules_show_their_effect_before_they_are_saved() {
         assert!(moved.text().contains(shown), "{shown} is missing from\n{}", moved.text());
     }
     save(&mut browser, "lifecycle", &page);
-    assert!(browser.get("settings?name=b").text().contains("&#60;ID&#62;tidy&#60;/ID&#62;"));
+    assert!(browser.get("settings?name=b").text().contains(">tidy</a>: keys that begin with logs/: "));
     let second = preview(&mut browser, "lifecycle", &[("abort_days", "9"), ("id", "second")]);
     assert!(draft(&second).contains("tidy") && draft(&second).contains("second"));
     save(&mut browser, "lifecycle", &second);

@@ -24,5 +24,6 @@ mod refused;
 mod rewind;
 mod selected;
 mod sessions;
+mod settings;
 mod state;
 mod users;

@@ -436,16 +436,22 @@ fn an_edit_overwrites_nothing_that_came_since_its_page_was_shown() {
     assert_eq!(browser.post("set", &[("name", "b"), ("setting", "policy"), ("text", other)]).status, 303);
     let answer = submit(&mut browser, "set", &page, "value=\"public\"", ("x", ""));
     assert_eq!(answer.status, 409, "{}", answer.text());
+    let page = browser.get("document?name=b&kind=policy");
+    assert!(page.text().contains("secret/*"), "{}", page.text());
+    let yet_another = other.replace("secret", "more-secret");
+    let saved = browser.post("set", &[("name", "b"), ("setting", "policy"), ("text", &yet_another)]);
+    assert_eq!(saved.status, 303);
     let mine = "{\"mine\": 1}";
-    let answer = submit(&mut browser, "set", &page, "value=\"policy\"", ("text", mine));
+    let answer = submit(&mut browser, "set", &page, "data-form=\"document\"", ("text", mine));
     assert_eq!(answer.status, 409);
     assert!(
         answer.text().contains("{&#34;mine&#34;: 1}") && answer.text().contains("secret/*"),
         "{}",
         answer.text()
     );
-    assert!(browser.get("settings?name=b").text().contains("secret/*"));
-    let answer = submit(&mut browser, "set", &answer, "value=\"policy\"", ("text", ""));
+    let told = "Everyone may not read objects: objects of b that begin with more-secret/";
+    assert!(browser.get("settings?name=b").text().contains(told));
+    let answer = submit(&mut browser, "set", &answer, "data-form=\"document\"", ("text", ""));
     assert_eq!(answer.status, 303, "the page of the conflict saves");
 
     let draft = browser.post("editor", &[("name", "b"), ("kind", "lifecycle"), ("days", "9")]);

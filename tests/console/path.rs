@@ -62,6 +62,7 @@ fn every_page_and_file_is_below_it() {
         "object?",
         "settings?",
         "editor?",
+        "document?",
         "rewind?",
         "connect",
         "users",

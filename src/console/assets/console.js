@@ -173,6 +173,11 @@ function enhance() {
 // Copies what a button has in store.
 async function copy(button) {
   const text = button.dataset.copies;
+  // A button that sends its form leads to a page which shows the text.
+  if (button.type === "submit") {
+    navigator.clipboard?.writeText(text).catch(() => {});
+    return;
+  }
   // Over plain HTTP from another host there is no clipboard: the text is shown, selected.
   if (navigator.clipboard === undefined) {
     const field = document.createElement("input");

@@ -10,6 +10,7 @@ use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text;
+use super::super::text_diff::{self, ChangedLine};
 use super::{Page, View, html};
 use crate::s3::lifecycle::ExpiryKind;
 use crate::s3::{Method, Response, uri};
@@ -28,6 +29,8 @@ struct EditorPage<'a> {
     /// The document as it would be, to be saved; empty for none.
     draft: Option<Draft>,
     effect: Option<EffectRows>,
+    /// The lines that the draft would change.
+    changes: Vec<ChangedLine>,
 }
 
 /// A document to be saved.
@@ -80,7 +83,7 @@ impl RuleRow {
             name: text::visible(&rule.id).into_owned(),
             link: Some(view.link("editor", &params)),
             keys: text::visible(&rule.keys).into_owned(),
-            actions: all_visible(&rule.actions),
+            actions: text::all_visible(&rule.actions),
             is_enabled: rule.is_enabled,
         }
     }
@@ -92,14 +95,10 @@ impl RuleRow {
             name: text::visible(&notification.id).into_owned(),
             link: None,
             keys: text::visible(&notification.keys).into_owned(),
-            actions: all_visible(&notification.actions),
+            actions: text::all_visible(&notification.actions),
             is_enabled: true,
         }
     }
-}
-
-fn all_visible(texts: &[String]) -> Vec<String> {
-    texts.iter().map(|text| text::visible(text).into_owned()).collect()
 }
 
 /// The document that an editor changes.
@@ -283,9 +282,13 @@ fn respond(view: &View<'_>, form: EditorForm, draft: Option<Draft>) -> Result<Re
         }
         _ => None,
     };
+    let changes = match &draft {
+        Some(draft) => text_diff::changes(&kind.stored(view, bucket).unwrap_or_default(), &draft.text),
+        None => Vec::new(),
+    };
     let back = view.link("settings", &[("name", Some(bucket))]);
     let entered = if view.params.has("remove") { EnteredFields::default() } else { view.entered(&[]) };
-    let page = EditorPage { page: view.page(), bucket, back, kind, form, entered, draft, effect };
+    let page = EditorPage { page: view.page(), bucket, back, kind, form, entered, draft, effect, changes };
     Ok(html(200, &page.page, &page))
 }
 

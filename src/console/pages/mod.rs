@@ -9,7 +9,9 @@ mod change;
 mod chart;
 mod connect;
 mod delete;
+mod documents;
 mod editor;
+mod expiry;
 mod find;
 mod home;
 mod listing;
@@ -27,6 +29,7 @@ mod restore;
 mod rewind;
 mod roles;
 mod selected;
+mod set;
 mod settings;
 mod share;
 mod state;
@@ -276,7 +279,7 @@ fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Ref
     match (path, is_post) {
         (PagePath::CreateBucket, true) => Some(home::show(view)),
         (PagePath::DeleteBucket, true) => Some(bucket::show(view)),
-        (PagePath::Set, true) => Some(settings::show_again(view)),
+        (PagePath::Set, true) => Some(set::show_again(view)),
         (PagePath::Change | PagePath::Share, true) => Some(object::show(view)),
         (PagePath::Editor, true) => Some(editor::show(view)),
         (PagePath::Delete, true) => Some(delete::answer(view)),
@@ -301,7 +304,7 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::DeleteBucket, true) => home::delete(view),
         (PagePath::Bucket, false) => bucket::show(view),
         (PagePath::Settings, false) => settings::show(view),
-        (PagePath::Set, true) => settings::set(view),
+        (PagePath::Set, true) => set::answer(view),
         (PagePath::Object, false) => object::show(view),
         (PagePath::Change, true) => change::answer(view),
         (PagePath::Delete, true) => delete::answer(view),
@@ -309,6 +312,7 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::NewFolder, true) => new_folder::make(view),
         (PagePath::Restore, true) => restore::answer(view),
         (PagePath::Tag, true) => tagging::answer(view),
+        (PagePath::Document, false) => documents::show(view),
         (PagePath::Editor, false) => editor::show(view),
         (PagePath::Editor, true) => editor::preview(view),
         (PagePath::Archive, true) => archive::answer(view),

@@ -1,56 +1,29 @@
-//! The settings of a bucket: usage and quota, versions, public reading, and the documents that S3
-//! has for the rest.
+//! The settings of a bucket by subject: what is in force, in words, with the forms that change it
+//! and the ways to the documents that S3 has for it.
 
 use askama::Template;
 
-use super::super::form::{EnteredFields, decoded};
+use super::super::document_words;
+use super::super::form::EnteredFields;
 use super::super::notification_rules;
+use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
-use super::super::text;
-use super::{Page, View, html, see_other};
+use super::super::text::{self, visible};
+use super::documents::{self, ENCRYPTION, ShownDocument};
+use super::expiry::{self, ExpiryRule};
+use super::quota_bar::{self, QuotaBar};
+use super::user_rows::{self, AccessRow};
+use super::{Page, View, html};
 use crate::s3::bucket_encryption::{BucketEncryption, DefaultEncryption};
 use crate::s3::encryption::{AES256, AWS_KMS};
+use crate::s3::tags::BucketTags;
 use crate::s3::{Method, Operation, Response, XmlConfiguration as _, uri};
 
-/// A sub-resource with a document.
-struct BucketDocument {
-    title: &'static str,
-    /// The parameter of S3.
-    name: &'static str,
-    /// The operation that stores it.
-    put: Operation,
-}
-
-/// The parameter of S3 for the default encryption.
-const ENCRYPTION: &str = "encryption";
-
-const DOCUMENTS: [BucketDocument; 8] = [
-    BucketDocument { title: "Policy (JSON)", name: "policy", put: Operation::PutBucketPolicy },
-    BucketDocument { title: "Cross-origin rules (XML)", name: "cors", put: Operation::PutBucketCors },
-    BucketDocument {
-        title: "Lifecycle rules (XML)",
-        name: "lifecycle",
-        put: Operation::PutBucketLifecycleConfiguration,
-    },
-    BucketDocument {
-        title: "Object lock (XML)",
-        name: "object-lock",
-        put: Operation::PutObjectLockConfiguration,
-    },
-    BucketDocument {
-        title: "Default encryption (XML)",
-        name: ENCRYPTION,
-        put: Operation::PutBucketEncryption,
-    },
-    BucketDocument { title: "Website (XML)", name: "website", put: Operation::PutBucketWebsite },
-    BucketDocument { title: "Tags (XML)", name: "tagging", put: Operation::PutBucketTagging },
-    BucketDocument {
-        title: "Notifications (XML)",
-        name: notification_rules::DOCUMENT,
-        put: Operation::PutBucketNotificationConfiguration,
-    },
-];
+/// Users whose access the page tells.
+const USERS_MAX: usize = 100;
+/// What the form of the tags sends besides what was entered.
+const TAGS_FORM: &[(&str, &str)] = &[("setting", "bucket-tags")];
 
 #[derive(Template)]
 #[template(path = "settings.html", config = "src/console/askama.toml")]
@@ -59,38 +32,54 @@ struct SettingsPage<'a> {
     bucket: &'a str,
     back: String,
     usage: Option<UsageRow>,
+    quota_bars: Vec<QuotaBar>,
     quota_entered: EnteredFields<'a>,
     /// What the user may do here.
     may_set_quota: bool,
     may_set_versioning: bool,
     may_set_policy: bool,
+    /// `None` where the user may not see them.
+    tags: Option<TagRows>,
     /// `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
     versioning: Option<String>,
-    /// Whether everyone may read the objects, by the statement of this page; `None` where the user
-    /// may not see the policy, or the policy is another.
-    is_public: Option<bool>,
-    /// What is shown of the policy, as the field of the form for public reading has it.
-    policy_shown: String,
+    object_lock: String,
     /// `None` where the user may not see it.
     encryption: Option<EncryptionRow>,
     encryption_entered: EnteredFields<'a>,
-    documents: Vec<DocumentRow>,
+    /// Whether everyone may read the objects, by the statement of this page; `None` where the user
+    /// may not see the policy, or the policy is another.
+    is_public: Option<bool>,
+    /// The address of the objects, before their keys.
+    address: String,
+    /// What is shown of the policy, as the field of the form for public reading has it.
+    policy_shown: String,
+    /// The policy and the cross-origin rules, a sentence each.
+    statements: Vec<String>,
+    cors: Vec<String>,
+    /// The users who may do something here; `None` where the user may not see them.
+    users: Option<Vec<AccessRow>>,
+    expiry: Vec<ExpiryRule>,
+    website: Option<String>,
+    /// The address of the website, if the server has websites.
+    website_address: Option<String>,
+    /// The notifications, a sentence each.
+    events: Vec<String>,
+    documents: Vec<ShownDocument>,
     /// Unfinished uploads; `None` where the user may not see them.
     uploads: Option<UploadList>,
 }
 
-/// A document that was not saved, with the text of the form.
-#[derive(Template)]
-#[template(path = "document.html", config = "src/console/askama.toml")]
-struct DocumentPage<'a> {
-    page: Page,
-    bucket: &'a str,
-    back: String,
-    title: &'static str,
-    name: &'static str,
-    text: &'a str,
-    /// The stored text, where it is another one than the form showed.
-    stored: Option<String>,
+impl SettingsPage<'_> {
+    /// The document of that name, if the user may see it.
+    fn document(&self, name: &str) -> Option<&ShownDocument> {
+        self.documents.iter().find(|document| document.name == name)
+    }
+}
+
+/// The tags of the bucket, as rows of a form.
+struct TagRows {
+    tags: Vec<(String, String)>,
+    rows: Vec<PairRow>,
     shown: String,
 }
 
@@ -136,7 +125,7 @@ struct EncryptionRow {
 }
 
 impl EncryptionRow {
-    fn of(document: &DocumentRow) -> Self {
+    fn of(document: &ShownDocument) -> Self {
         let stored = BucketEncryption::from_document(document.text.as_bytes()).unwrap_or_default();
         let (algorithm, key) = match stored.default {
             None => ("", None),
@@ -148,173 +137,122 @@ impl EncryptionRow {
     }
 }
 
-struct DocumentRow {
-    title: &'static str,
-    name: &'static str,
-    text: String,
-    /// Whether the user may store another one.
-    may_set: bool,
-    /// What the form shows, as its field has it.
-    shown: String,
-    /// The address of the editor, if there is one.
-    editor: Option<String>,
-}
-
 /// The policy by which everyone may read objects, and not list them.
-fn public_policy(bucket: &str) -> String {
+pub(super) fn public_policy(bucket: &str) -> String {
     format!(
         "{{\"Version\":\"2012-10-17\",\"Statement\":[{{\"Sid\":\"PublicRead\",\"Effect\":\"Allow\",\"Principal\":\"*\",\
          \"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::{bucket}/*\"}}]}}"
     )
 }
 
+/// The bucket that the form or the address names. Rows of tags take the field `name` for
+/// themselves.
+///
+/// # Errors
+/// There is none.
+pub(super) fn bucket_of<'v>(view: &'v View<'_>) -> Result<&'v str, Refusal> {
+    match view.given("bucket") {
+        Some(bucket) if view.given("setting") == Some("bucket-tags") => Ok(bucket),
+        _ => view.required("name"),
+    }
+}
+
+/// The page.
+///
+/// # Errors
+/// There is no such bucket, or none that the user may see.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let bucket = view.required("name")?;
+    let bucket = bucket_of(view)?;
     // A bucket that is not there has no settings.
     view.s3().send(Method::Head, target(Some(bucket), None)?, S3Request::default())?;
-    let documents: Vec<_> = DOCUMENTS
-        .iter()
-        .filter_map(|BucketDocument { title, name, put }| {
-            let text = view.stored_document(bucket, name).ok()?;
-            let has_targets = !view.console.service.webhook_names().is_empty();
-            if *name == notification_rules::DOCUMENT && text.is_empty() && !has_targets {
-                return None;
-            }
-            let params = [("name", Some(bucket)), ("kind", Some(*name))];
-            let editor = super::editor::is_for(name).then(|| view.link("editor", &params));
-            let may_set = view.may(*put, bucket, None);
-            let editor = editor.filter(|_| may_set);
-            Some(DocumentRow { title, name, shown: seen::digest(&text), text, may_set, editor })
-        })
-        .collect();
-    let policy = documents.iter().find(|document| document.name == "policy");
-    let encryption = documents.iter().find(|document| document.name == ENCRYPTION);
+    let documents = documents::stored(view, bucket);
+    let find = |name: &str| documents.iter().find(|document| document.name == name);
+    let text_of = |name: &str| find(name).map(|document| &*document.text).unwrap_or_default();
+    let policy = text_of("policy");
+    let usage = usage(view, bucket);
+    let versions = usage.as_ref().map(|usage| usage.objects);
+    let expiry = find("lifecycle").map(|document| expiry::rules(view, bucket, document, versions));
+    let limits = view.console.service.bucket_limits_for(&view.visitor.identity, view.request, &[bucket]);
     let page = SettingsPage {
         page: view.page(),
         bucket,
-        encryption: encryption.map(EncryptionRow::of),
-        encryption_entered: view.entered(&[("setting", "default-encryption")]),
         back: view.link("bucket", &[("name", Some(bucket))]),
-        policy_shown: policy.map(|policy| policy.shown.clone()).unwrap_or_default(),
-        uploads: uploads(view, bucket),
-        usage: usage(view, bucket),
+        quota_bars: quota_bar::bars("Quota", &limits.concat()),
         quota_entered: view.entered(&[("setting", "quota")]),
         may_set_quota: view.may(Operation::PutBucketQuota, bucket, None),
         may_set_versioning: view.may(Operation::PutBucketVersioning, bucket, None),
         may_set_policy: view.may(Operation::PutBucketPolicy, bucket, None),
+        tags: find("tagging").map(|document| tag_rows(view, document)),
         versioning: versioning(view, bucket),
-        is_public: is_public(&documents, bucket),
+        object_lock: document_words::object_lock(text_of("object-lock")),
+        encryption: find(ENCRYPTION).map(EncryptionRow::of),
+        encryption_entered: view.entered(&[("setting", "default-encryption")]),
+        is_public: find("policy").and_then(|document| is_public(&document.text, bucket)),
+        address: view.s3_url(bucket, ""),
+        policy_shown: seen::digest(policy),
+        statements: text::all_visible(&document_words::policy(policy)),
+        cors: text::all_visible(&document_words::cors(text_of("cors"))),
+        users: users(view, bucket),
+        expiry: expiry.unwrap_or_default(),
+        website: document_words::website(text_of("website")).map(|words| visible(&words).into_owned()),
+        website_address: website_address(view, bucket),
+        events: events(text_of(notification_rules::DOCUMENT)),
+        uploads: uploads(view, bucket),
+        usage,
         documents,
     };
     Ok(html(200, &page.page, &page))
 }
 
-/// Changes the setting that the field `setting` names, and leads back.
-pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
-    let bucket = view.required("name")?;
-    let setting = view.required("setting")?;
-    match setting {
-        "versioning" => {
-            let status = view.required("status")?;
-            let body =
-                format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
-            change(view, bucket, "versioning", Some(body))?;
-            view.tell(if status == "Enabled" { "Versioning is on" } else { "Versioning is suspended" });
-        }
-        "public" => {
-            seen::check(view.given("shown"), &view.stored_document(bucket, "policy")?)?;
-            let is_on = view.given("status") == Some("on");
-            change(view, bucket, "policy", is_on.then(|| public_policy(bucket)))?;
-            view.tell(if is_on { "Everyone can read objects" } else { "Public access is off" });
-        }
-        "quota" => {
-            set_quota(view, bucket)?;
-            view.tell("Saved the quota");
-        }
-        "default-encryption" => {
-            set_default_encryption(view, bucket)?;
-            view.tell("Saved the encryption of new objects");
-        }
-        "upload" => {
-            abort_upload(view, bucket)?;
-            view.tell("Aborted the upload");
-        }
-        name => {
-            let title = set_document(view, bucket, name)?;
-            view.tell(format!("Saved: {title}"));
+fn tag_rows(view: &View<'_>, document: &ShownDocument) -> TagRows {
+    let tags = bucket_tags(&document.text);
+    let rows = pair_rows::shown(view.entered(TAGS_FORM), &tags);
+    let shown = seen::digest(&seen::pairs(&tags));
+    TagRows { tags, rows, shown }
+}
+
+/// The tags of a stored document; none of one that cannot be read.
+pub(super) fn bucket_tags(document: &str) -> Vec<(String, String)> {
+    BucketTags::from_document(document.as_bytes()).unwrap_or_default().0
+}
+
+fn events(document: &str) -> Vec<String> {
+    let listed = notification_rules::listed(document);
+    let sentences = listed.iter().map(|notification| {
+        format!("{}: {}; {}", notification.id, notification.keys, notification.actions.join("; "))
+    });
+    text::all_visible(&sentences.collect::<Vec<_>>())
+}
+
+/// The first users who may do something in a bucket, and what; `None` where this user may not see
+/// the users.
+fn users(view: &View<'_>, bucket: &str) -> Option<Vec<AccessRow>> {
+    let identity = &view.visitor.identity;
+    let mut names = Vec::new();
+    let mut access = Vec::new();
+    for user in view.console.service.users(identity).ok()?.iter().take(USERS_MAX) {
+        // A user whose keys all rest is in the file, and not in effect.
+        let found = view.console.service.access_of(identity, view.request, user, &[bucket]);
+        let of_bucket = found.ok().and_then(|access| access.into_iter().next()).unwrap_or_default();
+        if of_bucket != Default::default() {
+            names.push(user.name.clone());
+            access.push(of_bucket);
         }
     }
-    Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
+    Some(user_rows::access_rows(&names, &access))
 }
 
-/// Sets or removes the encryption of new objects. What the document has beside that stays.
-fn set_default_encryption(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
-    let stored = view.stored_document(bucket, ENCRYPTION)?;
-    seen::check(view.given("shown"), &stored)?;
-    let key = view.given("key").map(str::to_owned);
-    let default = match view.given("algorithm") {
-        Some(AWS_KMS) => Some(DefaultEncryption::Kms(key)),
-        _ if key.is_some() => return Err(Refusal::new(400, "A key is named for SSE-KMS alone.")),
-        Some(AES256) => Some(DefaultEncryption::S3),
-        Some(_) => return Err(Refusal::new(400, "There is no such encryption.")),
-        None => None,
-    };
-    let before = BucketEncryption::from_document(stored.as_bytes()).unwrap_or_default();
-    let after = BucketEncryption { default, ..before };
-    let says_something = after.default.is_some() || after.blocked.is_some();
-    let body = says_something.then(|| String::from_utf8_lossy(&after.to_document()).into_owned());
-    change(view, bucket, ENCRYPTION, body)
-}
-
-/// Sets or removes a document. Returns its title.
-fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<&'static str, Refusal> {
-    let Some(kind) = DOCUMENTS.iter().find(|kind| kind.name == name) else {
-        return Err(Refusal::new(400, "There is no such setting."));
-    };
-    if let Some(shown) = view.given("shown") {
-        seen::check(Some(shown), &view.stored_document(bucket, name)?)?;
-    }
-    // S3 has no other way to remove notifications.
-    let removed = (name == notification_rules::DOCUMENT).then_some(notification_rules::NONE);
-    let body = view.given("text").or(removed).map(str::to_owned);
-    change(view, bucket, name, body)?;
-    Ok(kind.title)
-}
-
-/// The page of a refused form: the settings, or a document alone.
-pub(super) fn show_again(view: &View<'_>) -> Result<Response, Refusal> {
-    let setting = view.required("setting")?;
-    match DOCUMENTS.iter().find(|kind| kind.name == setting) {
-        Some(kind) => show_document(view, kind),
-        None => show(view),
-    }
-}
-
-/// A document that was not saved, with the text of the form.
-fn show_document(view: &View<'_>, kind: &BucketDocument) -> Result<Response, Refusal> {
-    let bucket = view.required("name")?;
-    // The text stays, too, where the stored one may not be read.
-    let stored = view.stored_document(bucket, kind.name).ok();
-    let shown = stored.as_deref().map(seen::digest).unwrap_or_default();
-    let is_conflict = view.given("shown").is_some_and(|before| before != shown);
-    let page = DocumentPage {
-        page: view.page(),
-        bucket,
-        back: view.link("settings", &[("name", Some(bucket))]),
-        title: kind.title,
-        name: kind.name,
-        text: view.given("text").unwrap_or_default(),
-        stored: stored.filter(|_| is_conflict),
-        shown,
-    };
-    Ok(html(200, &page.page, &page))
-}
-
-fn abort_upload(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
-    let key = decoded(view.required("key")?)?;
-    let query = [("uploadId", view.required("upload")?)];
-    let request = S3Request { query: &query, ..S3Request::default() };
-    view.s3().send(Method::Delete, target(Some(bucket), Some(&key))?, request).map(drop)
+/// The address of the website of a bucket: a host at the address of S3 requests.
+fn website_address(view: &View<'_>, bucket: &str) -> Option<String> {
+    let host = view.console.service.website_host(bucket)?;
+    let origin = view.s3_origin();
+    let (scheme, place) = origin.split_once("://")?;
+    let port = place.rsplit_once(':').map(|(_, port)| port);
+    let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    Some(match port {
+        Some(port) => format!("{scheme}://{host}:{port}/"),
+        None => format!("{scheme}://{host}/"),
+    })
 }
 
 fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
@@ -323,7 +261,7 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
     for upload in listing.uploads {
         rows.push(UploadRow {
             may_abort: view.may(Operation::AbortMultipartUpload, bucket, Some(&upload.key)),
-            name: text::visible(&upload.key).into_owned(),
+            name: visible(&upload.key).into_owned(),
             key: uri::encode_query(&upload.key),
             id: upload.id,
             begun: text::time(&upload.begun),
@@ -333,38 +271,9 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
     Some(UploadList { rows, has_more: listing.has_more })
 }
 
-fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
-    let present = usage(view, bucket);
-    if let Some(present) = present {
-        seen::check_digest(view.given("shown"), &present.quota_shown)?;
-    }
-    let mut quota = serde_json::Map::new();
-    for name in ["bytes", "index_bytes"] {
-        if let Some(size) = view.given(name) {
-            let size = size
-                .parse::<bytesize::ByteSize>()
-                .map_err(|_| Refusal::new(400, "A size is written as 10GiB."))?;
-            quota.insert(name.to_owned(), size.as_u64().into());
-        }
-    }
-    for name in ["objects", "uploads"] {
-        if let Some(count) = view.given(name) {
-            let count = count
-                .parse::<u64>()
-                .map_err(|_| Refusal::new(400, "A number of objects or uploads has digits alone."))?;
-            quota.insert(name.to_owned(), count.into());
-        }
-    }
-    change(view, bucket, "quota", Some(serde_json::Value::Object(quota).to_string()))
-}
-
-/// Sets a sub-resource, or removes it.
-fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Result<(), Refusal> {
-    let method = if body.is_some() { Method::Put } else { Method::Delete };
-    let body = body.unwrap_or_default().into_bytes();
-    let digest = super::super::objects::base64_md5(&body);
-    let request = S3Request { query: &[(name, "")], headers: &[("content-md5", &digest)], body };
-    view.s3().send(method, target(Some(bucket), None)?, request).map(drop)
+/// What the form of the quota shows; `None` where the user may not see the quota.
+pub(super) fn quota_shown(view: &View<'_>, bucket: &str) -> Option<String> {
+    usage(view, bucket).map(|usage| usage.quota_shown)
 }
 
 fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
@@ -398,9 +307,9 @@ pub(super) fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
     Some(status.unwrap_or_default().to_owned())
 }
 
-fn is_public(documents: &[DocumentRow], bucket: &str) -> Option<bool> {
-    let policy = documents.iter().find(|document| document.name == "policy")?;
-    match &*policy.text {
+/// Whether a policy is that of this page; `None` for another one.
+fn is_public(policy: &str, bucket: &str) -> Option<bool> {
+    match policy {
         "" => Some(false),
         text => same_json(text, &public_policy(bucket)).then_some(true),
     }

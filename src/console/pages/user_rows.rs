@@ -20,9 +20,10 @@ pub(super) struct UserLine {
     pub(super) used_shown: String,
 }
 
-/// What a user may do in one bucket.
+/// What one user may do in one bucket.
 pub(super) struct AccessRow {
-    pub(super) bucket: String,
+    /// The bucket, or the user.
+    pub(super) name: String,
     pub(super) cells: [AccessCell; 5],
 }
 
@@ -74,10 +75,10 @@ fn role(user: &UserEntry) -> String {
     }
 }
 
-/// The rows of the buckets.
-pub(super) fn access_rows(buckets: &[String], access: &[BucketAccess]) -> Vec<AccessRow> {
-    let rows = buckets.iter().zip(access).map(|(bucket, access)| AccessRow {
-        bucket: bucket.clone(),
+/// The rows of the buckets, or of the users, by their names.
+pub(super) fn access_rows(names: &[String], access: &[BucketAccess]) -> Vec<AccessRow> {
+    let rows = names.iter().zip(access).map(|(name, access)| AccessRow {
+        name: visible(name).into_owned(),
         cells: [access.list, access.read, access.add, access.replace, access.delete].map(cell),
     });
     rows.collect()

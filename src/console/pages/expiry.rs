@@ -1,0 +1,69 @@
+//! The lifecycle rules of a bucket on the page of its settings.
+
+use super::super::lifecycle_rules;
+use super::super::text::{self, visible};
+use super::View;
+use super::documents::ShownDocument;
+use crate::service::{LifecycleEffect, RulePreview};
+
+/// Versions of a bucket up to which the page counts what is due: more would make it slow.
+const COUNTED_VERSIONS_MAX: u64 = 10_000;
+
+/// A rule on the page.
+pub(super) struct ExpiryRule {
+    pub(super) name: String,
+    /// What it does, as a sentence.
+    pub(super) words: String,
+    pub(super) is_enabled: bool,
+    /// What it takes or moves now, or else when it does next; empty where that was not counted.
+    pub(super) effect: String,
+    /// The form that changes it; `None` for users who may not.
+    pub(super) link: Option<String>,
+}
+
+/// The rules of a bucket that has so many versions, as far as that is known.
+pub(super) fn rules(
+    view: &View<'_>,
+    bucket: &str,
+    document: &ShownDocument,
+    versions: Option<u64>,
+) -> Vec<ExpiryRule> {
+    let listed = lifecycle_rules::listed(&document.text);
+    let is_counted = versions.is_some_and(|versions| versions <= COUNTED_VERSIONS_MAX) && !listed.is_empty();
+    let effect = match is_counted {
+        true => view.console.service.lifecycle_effect(
+            &view.visitor.identity,
+            view.request,
+            bucket,
+            document.text.as_bytes(),
+        ),
+        false => Ok(LifecycleEffect::default()),
+    };
+    // Who may not change the rules is not told what they take.
+    let effects = effect.unwrap_or_default().rules;
+    let mut rows = Vec::with_capacity(listed.len());
+    for rule in listed {
+        let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
+        let words = format!("{}: {}", rule.keys, rule.actions.join("; "));
+        let of_rule = effects.iter().filter(|(id, _)| *id == rule.id).map(|(_, preview)| in_words(preview));
+        rows.push(ExpiryRule {
+            name: visible(&rule.id).into_owned(),
+            words: visible(&words).into_owned(),
+            is_enabled: rule.is_enabled,
+            effect: of_rule.filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; "),
+            link: document.may_set.then(|| view.link("editor", &params)),
+        });
+    }
+    rows
+}
+
+/// What a rule takes or moves; empty for nothing.
+fn in_words(preview: &RulePreview) -> String {
+    let verb = if preview.moves { "to become COLD" } else { "due" };
+    let due = preview.due;
+    match (due.count, preview.next) {
+        (0, Some(next)) => format!("the first is {verb} on {}", text::time(&next.to_iso8601())),
+        (0, None) => String::new(),
+        (count, _) => format!("{count} {verb} now ({})", text::size(due.bytes)),
+    }
+}
