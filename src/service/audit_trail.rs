@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::audit_record::{AuditLog, AuditRecord};
-use crate::base::{NOT_POISONED, Timestamp, beginning_of};
+use crate::base::{NOT_POISONED, Timestamp, beginning_of, push_latest};
 
 /// Acts that are kept.
 const KEPT_MAX: usize = 200;
@@ -103,9 +103,9 @@ impl AuditLog for AuditTrail {
     fn record(&self, records: &[AuditRecord<'_>]) {
         {
             let mut last = self.last.lock().expect(NOT_POISONED);
-            last.extend(records.iter().map(NotedAct::of));
-            let beyond = last.len().saturating_sub(KEPT_MAX);
-            last.drain(..beyond);
+            for record in records {
+                push_latest(&mut last, NotedAct::of(record), KEPT_MAX);
+            }
         }
         if let Some(log) = &self.log {
             log.record(records);

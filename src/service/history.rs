@@ -10,7 +10,7 @@ use super::metrics::RequestTotals;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::base::limits::{HISTORY_BUCKETS_MAX, HISTORY_DAYS_MAX, HISTORY_HOURS_MAX, HISTORY_MINUTES_MAX};
-use crate::base::{HistogramSnapshot, NOT_POISONED};
+use crate::base::{HistogramSnapshot, NOT_POISONED, push_latest};
 use crate::ops::{BucketSize, BucketUsage, DaySizes, History, HistorySample};
 
 const MINUTE_MILLIS: u64 = 60_000;
@@ -194,9 +194,8 @@ fn add(history: &mut History, sample: HistorySample) -> bool {
     history.days.retain(|it| it.day <= sample.minute / MINUTES_OF_DAY);
     match history.minutes.back_mut() {
         Some(last) if last.minute == sample.minute => merge(last, &sample),
-        _ => history.minutes.push_back(sample),
+        _ => push_latest(&mut history.minutes, sample, HISTORY_MINUTES_MAX),
     }
-    keep_last(&mut history.minutes, HISTORY_MINUTES_MAX);
     let hour = |it: &HistorySample| it.minute / MINUTES_OF_HOUR;
     match history.hours.back_mut() {
         Some(last) if hour(last) == hour(&sample) => {
@@ -204,8 +203,7 @@ fn add(history: &mut History, sample: HistorySample) -> bool {
             false
         }
         _ => {
-            history.hours.push_back(sample);
-            keep_last(&mut history.hours, HISTORY_HOURS_MAX);
+            push_latest(&mut history.hours, sample, HISTORY_HOURS_MAX);
             true
         }
     }
@@ -233,13 +231,7 @@ fn begins_day(history: &History, day: u64) -> bool {
 fn add_day(history: &mut History, day: u64, usages: &[BucketUsage]) {
     let first = usages.iter().take(HISTORY_BUCKETS_MAX);
     let sizes = first.map(|usage| BucketSize { bucket: usage.id, bytes: usage.content.bytes() });
-    history.days.push_back(DaySizes { day, sizes: sizes.collect() });
-    keep_last(&mut history.days, HISTORY_DAYS_MAX);
-}
-
-fn keep_last<T>(kept: &mut VecDeque<T>, max: usize) {
-    let beyond = kept.len().saturating_sub(max);
-    kept.drain(..beyond);
+    push_latest(&mut history.days, DaySizes { day, sizes: sizes.collect() }, HISTORY_DAYS_MAX);
 }
 
 /// The days until the disk is full: the line through the free bytes of the last days, by least

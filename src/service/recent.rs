@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::access_log::AccessRecord;
-use crate::base::{NOT_POISONED, Timestamp, beginning_of};
+use crate::base::{NOT_POISONED, Timestamp, beginning_of, push_latest};
 
 /// Requests that each list keeps.
 const KEPT_MAX: usize = 50;
@@ -95,11 +95,7 @@ fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
         sent: record.sent,
         took: record.took,
     };
-    let mut list = list.lock().expect(NOT_POISONED);
-    if list.len() == KEPT_MAX {
-        list.pop_front();
-    }
-    list.push_back(noted);
+    push_latest(&mut list.lock().expect(NOT_POISONED), noted, KEPT_MAX);
 }
 
 fn newest_first(list: &Mutex<VecDeque<NotedRequest>>) -> Vec<NotedRequest> {

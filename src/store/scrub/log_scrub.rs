@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::limits::LOG_SCRUB_EVERY_SECS;
-use crate::base::{NOT_POISONED, Timestamp};
+use crate::base::{NOT_POISONED, Timestamp, push_latest};
 use crate::format::FileKind;
 use crate::log::{Damage, FileRecheck, LogError, list_numbers};
 use crate::store::commit::checkpointer::{self, GENERATIONS};
@@ -81,10 +81,7 @@ impl LogScrub {
     fn add_replaced(&self, file: BadFile) {
         let mut figures = self.figures();
         figures.replaced_files += 1;
-        if figures.replaced.len() == LISTED_MAX {
-            figures.replaced.pop_front();
-        }
-        figures.replaced.push_back(file);
+        push_latest(&mut figures.replaced, file, LISTED_MAX);
     }
 }
 

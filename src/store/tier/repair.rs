@@ -27,7 +27,7 @@ use std::time::Instant;
 use super::segment_cache::{LocalCache, LocalPieces};
 use super::{TRIED_AGAIN_AFTER, Tier, TierProgress, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
-use crate::base::{NOT_POISONED, Timestamp};
+use crate::base::{NOT_POISONED, Timestamp, push_latest};
 use crate::format::{CopyPhase, ExtentHeader, FileKind, StoreId, page_ceil, segment_path, unfinished};
 use crate::fs::File;
 use crate::log::{LogError, Segment};
@@ -102,10 +102,7 @@ impl Repairs {
 
     fn list_repaired(&mut self, bad: BadFile) {
         self.repaired_segments += 1;
-        if self.repaired.len() == LISTED_MAX {
-            self.repaired.pop_front();
-        }
-        self.repaired.push_back(bad);
+        push_latest(&mut self.repaired, bad, LISTED_MAX);
     }
 }
 
