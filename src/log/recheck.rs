@@ -70,14 +70,13 @@ impl FileRecheck {
         Self { number: covered, place: None, subject }
     }
 
-    /// The check of the log from the file that has the group after `covered`, to the group
-    /// `through`, which is durable.
+    /// The check of the log from that one of `files`, in ascending order, that has the group after
+    /// `covered`, to the group `through`, which is durable.
     ///
     /// # Errors
-    /// Damage where there is no such file; of the disk.
-    pub fn of_log(fs: &dyn Fs, covered: u64, through: u64) -> Result<Self, LogError> {
-        let numbers = list_numbers(fs, FileKind::Log)?;
-        let number = numbers.into_iter().rfind(|number| *number <= covered + 1).ok_or_else(|| {
+    /// There is no such file.
+    pub fn of_log(files: &[u64], covered: u64, through: u64) -> Result<Self, Damage> {
+        let number = files.iter().copied().rfind(|number| *number <= covered + 1).ok_or_else(|| {
             Damage::new(log_path(covered + 1), 0, format!("the log after group {covered} is missing"))
         })?;
         Ok(Self { number, place: None, subject: RecheckSubject::Log { through, previous_crc: None } })
@@ -126,10 +125,7 @@ impl FileRecheck {
     }
 
     fn path(&self) -> String {
-        match self.subject {
-            RecheckSubject::Checkpoint { .. } => checkpoint_path(self.number),
-            RecheckSubject::Log { .. } => log_path(self.number),
-        }
+        self.kind().path(self.number)
     }
 
     fn damage(&self, position: u64, what: impl Into<String>) -> LogError {

@@ -100,11 +100,12 @@ impl LogPass {
         let mut checkpoints = list_numbers(fs, FileKind::Checkpoint)?;
         // Older ones are the remains of a crash.
         checkpoints.drain(..checkpoints.len().saturating_sub(GENERATIONS));
-        let log_from = list_numbers(fs, FileKind::Log)?.first().copied().unwrap_or(u64::MAX);
+        let log_files = list_numbers(fs, FileKind::Log)?;
+        let log_from = log_files.first().copied().unwrap_or(u64::MAX);
         // The log after the older one may be gone, where space was short.
         let covered = checkpoints.iter().find(|covered| log_from <= **covered + 1);
         let covered = covered.or(checkpoints.last()).copied().unwrap_or(0);
-        let log = FileRecheck::of_log(fs, covered, through)?;
+        let log = FileRecheck::of_log(&log_files, covered, through)?;
         self.left = checkpoints.into_iter().map(FileRecheck::of_checkpoint).collect();
         self.left.push_back(log);
         self.begin_file();
