@@ -193,10 +193,16 @@ impl HttpConnection {
         Ok(Self::new(endpoint, socket))
     }
 
+    /// Whether its last exchange ended it.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Whether another request can be sent on it, as far as is known: servers close connections
-    /// that have been idle for a while.
+    /// that have been idle for a while. Takes a look at the socket, so it is asked before a request.
     pub fn is_open(&self) -> bool {
-        !self.ended && self.socket.is_silent()
+        // What came after the last answer belongs to no request (RFC 9112, section 9.2).
+        !self.ended && self.received.is_empty() && self.socket.is_silent()
     }
 
     /// Sends a request, and reads the answer with its body. A connection that has ended, also by

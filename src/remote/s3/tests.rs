@@ -345,6 +345,27 @@ fn a_stream_is_read_while_it_comes_and_its_connection_serves_again() {
 }
 
 #[test]
+fn what_comes_on_an_idle_connection_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = remote_at(listener.local_addr().unwrap().port());
+    let server = thread::spawn(move || {
+        let mut idle = Vec::new();
+        // The refusal of a server that ends an idle connection follows the first answer at once.
+        for answer in ["HTTP/1.1 404 No\r\n\r\nHTTP/1.1 403 Too Late\r\n\r\n", "HTTP/1.1 404 No\r\n\r\n"] {
+            let mut stream = listener.accept().unwrap().0;
+            let request = BufReader::new(stream.try_clone().unwrap());
+            assert!(request.lines().map_while(Result::ok).any(|line| line.is_empty()));
+            write!(stream, "{answer}").unwrap();
+            idle.push(stream);
+        }
+    });
+    for _ in 0..2 {
+        assert_eq!(remote.head("a", LONG).unwrap(), None);
+    }
+    server.join().unwrap();
+}
+
+#[test]
 fn a_stream_that_ends_early_is_an_error_and_a_failure() {
     let lines = "Content-Range: bytes 0-9/10\r\nContent-Length: 10\r\nConnection: close\r\n".to_owned();
     let server = ScriptedServer::start([(206, lines, "abc"), ranged("0-2/10", "abc"), refused(404, "")]);

@@ -169,8 +169,8 @@ impl RemoteLink {
         }
     }
 
-    /// One try. A kept connection may have been ended by the server meanwhile; then a new one is
-    /// used at once.
+    /// One try. The server may end a kept connection between the look at it and the request; then a
+    /// new one is used at once.
     fn try_on_any_connection(
         &self,
         request: &RemoteRequest<'_>,
@@ -250,16 +250,23 @@ impl RemoteLink {
         format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{length}{lines}{signature}\r\n")
     }
 
+    /// A kept connection. It is looked at now, and not when it was kept: until then the server may
+    /// have ended it, or sent a refusal that would be read as the answer to the next request.
     fn kept_connection(&self) -> Option<HttpConnection> {
         let mut idle = self.idle();
         idle.retain(|(_, since)| since.elapsed() < IDLE_TIME_MAX);
-        idle.pop().map(|(connection, _)| connection)
+        while let Some((connection, _)) = idle.pop() {
+            if connection.is_open() {
+                return Some(connection);
+            }
+        }
+        None
     }
 
-    /// Keeps a connection for another request, if it can be used again.
+    /// Keeps a connection for another request, unless its last answer ended it.
     pub(super) fn keep(&self, connection: HttpConnection) {
         let mut idle = self.idle();
-        if connection.is_open() && idle.len() < IDLE_MAX {
+        if !connection.has_ended() && idle.len() < IDLE_MAX {
             idle.push((connection, Instant::now()));
         }
     }
