@@ -21,6 +21,8 @@ pub(crate) struct TimeLimit {
 pub(crate) const BACKGROUND: TimeLimit = TimeLimit { small: PATIENCE, least_bytes_per_second: MIB / 8 };
 /// The time that a small request may take that no client waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The time to the next try of a listing or of a repair that the remote did not let be made.
+pub(crate) const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 impl TimeLimit {
     /// The time that a request with that many bytes may take.

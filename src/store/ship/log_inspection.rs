@@ -12,13 +12,11 @@ use super::{EpochStage, Ship};
 use crate::format::{Cut, Parcel, ParcelId, Root};
 use crate::store::remote_log::chain::{RemoteLog, parcel_of};
 use crate::store::remote_log::error::ShipError;
-use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::request::{PATIENCE, TRIED_AGAIN_AFTER};
 use crate::store::{Store, StoreError};
 
 /// The time between two listings.
 const LISTING_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The time to the next one after one that could not be made.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What a restore of the newest state reads.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ impl Store {
         };
         let Some(needed) = needed else { return Ok(()) };
         // Set before the work, which may fail: the remote is not asked without end.
-        ship.next_listing.store((now + AGAIN_AFTER).as_millis() as u64, Ordering::Relaxed);
+        ship.next_listing.store((now + TRIED_AGAIN_AFTER).as_millis() as u64, Ordering::Relaxed);
         let missing = needed.missing(&ship.log(&self.shared));
         let missing = missing.map_err(|error| StoreError::RemoteUnavailable(error.to_string()))?;
         ship.next_listing.store((now + LISTING_INTERVAL).as_millis() as u64, Ordering::Relaxed);

@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Tier;
 use super::segment_cache::{LocalCache, LocalPieces};
 use super::transfer::send;
-use super::{TRIED_AGAIN_AFTER, Tier};
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::index::Index;
 use crate::log::Segment;
 use crate::remote::{NewObject, RemoteError, RemoteObject, read_mark};
-use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::request::{PATIENCE, TRIED_AGAIN_AFTER};
 use crate::store::sweep::sealed::SealedExtents;
 use crate::store::{Store, StoreError};
 

@@ -107,8 +107,6 @@ use transfer::SegmentChecks;
 
 /// Readers that fetch at the same time from different places.
 const FETCHES_AT_ONCE_MAX: usize = 64;
-/// The time to the next try of a listing or of a repair that could not be made.
-const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Settings of the tier.
 #[derive(Debug, Clone, Copy)]

@@ -25,13 +25,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::segment_cache::{LocalCache, LocalPieces};
-use super::{TRIED_AGAIN_AFTER, Tier, TierProgress, data_bytes};
+use super::{Tier, TierProgress, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp, push_latest};
 use crate::format::{CopyPhase, ExtentHeader, FileKind, StoreId, page_ceil, segment_path, unfinished};
 use crate::fs::File;
 use crate::log::{LogError, Segment};
 use crate::remote::RemoteError;
+use crate::store::remote_log::request::TRIED_AGAIN_AFTER;
 use crate::store::shared::health::BadFile;
 use crate::store::sweep::Sweep;
 use crate::store::sweep::batch::LiveExtent;
