@@ -247,7 +247,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
 }
 
 /// Writes the two digits of each byte to `out`, which has the length for them.
-fn write_hex(bytes: &[u8], out: &mut [u8]) {
+pub fn write_hex(bytes: &[u8], out: &mut [u8]) {
     for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
         *pair = digits(*byte);
     }
@@ -266,15 +266,21 @@ pub fn is_hex_of(text: &str, bytes: &[u8]) -> bool {
 
 /// Parses hexadecimal digits of either case; `None` for other characters and for an odd count.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.as_bytes();
-    if !bytes.len().is_multiple_of(2) {
-        return None;
+    let (pairs, []) = text.as_bytes().as_chunks() else { return None };
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        bytes.push(digit(*high)? << 4 | digit(*low)?);
     }
-    bytes.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+    Some(bytes)
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

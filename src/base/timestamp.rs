@@ -83,11 +83,13 @@ impl Timestamp {
         if !shape {
             return None;
         }
-        let date = &text[..8];
-        let time = &text[9..15];
-        let date = [&date[..4], &date[4..6], &date[6..]].join("-");
-        let time = [&time[..2], &time[2..4], &time[4..]].join(":");
-        Self::parse_iso8601(&[&date, "T", &time, "Z"].concat())
+        let text = text.as_bytes();
+        let mut extended = *b"0000-00-00T00:00:00Z";
+        extended[..4].copy_from_slice(&text[..4]);
+        for (to, from) in [(5, 4), (8, 6), (11, 9), (14, 11), (17, 13)] {
+            extended[to..to + 2].copy_from_slice(&text[from..from + 2]);
+        }
+        Self::parse_iso8601(std::str::from_utf8(&extended).ok()?)
     }
 
     /// Parses `2026-01-31T23:59:59Z` with an optional fraction.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::digest::to_hex;
+use crate::base::digest::{to_hex, write_hex};
 use crate::format::codec::to_u32;
 use crate::format::{ByteDecoder, DecodeError, Decoded, Encode};
 
@@ -29,7 +29,11 @@ impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("\"\""),
-            Self::Md5(md5) => ["\"", &to_hex(md5), "\""].iter().try_for_each(|part| f.write_str(part)),
+            Self::Md5(md5) => {
+                let mut tag = [b'"'; 34];
+                write_hex(md5, &mut tag[1..33]);
+                f.write_str(std::str::from_utf8(&tag).expect("the digits are ASCII"))
+            }
             Self::Multipart { md5, parts } => write!(f, "\"{}-{parts}\"", to_hex(md5)),
             Self::Crc(crc) => write!(f, "\"{crc:08x}-1\""),
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::base::digest::write_hex;
 use crate::base::{Entropy, Timestamp};
 use crate::s3::form::PostForm;
 use crate::s3::object_lock::LockHeaders;
@@ -11,23 +12,26 @@ use crate::s3::{
 
 /// Identifies one request, for the client and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(String);
+pub struct RequestId([u8; 16]);
 
 impl RequestId {
     /// A new id: 16 upper-case hexadecimal digits.
     pub fn new(entropy: &dyn Entropy) -> Self {
-        Self(format!("{:016X}", entropy.next_u64()))
+        let mut digits = [0; 16];
+        write_hex(&entropy.next_u64().to_be_bytes(), &mut digits);
+        digits.make_ascii_uppercase();
+        Self(digits)
     }
 
     /// The digits.
     pub fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).expect("digits are text")
     }
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
