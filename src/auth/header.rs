@@ -5,14 +5,14 @@ use std::borrow::Cow;
 
 use crate::auth::signature_params::{ALGORITHM, SignatureFields, SignatureLocation, SignatureParams};
 use crate::base::Timestamp;
-use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
+use crate::s3::{Dialect, ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The value of the `Authorization` header.
 ///
 /// # Errors
 /// `AuthorizationHeaderMalformed` if there are two or the value is not UTF-8.
 pub(super) fn authorization(headers: &Headers) -> Result<Option<&str>, S3Error> {
-    only(headers, |name| name == "authorization").map_err(|NotOne| {
+    only(headers.get_all("authorization")).map_err(|NotOne| {
         SignatureLocation::Header.malformed("There is more than one Authorization header, or it is not text.")
     })
 }
@@ -26,8 +26,8 @@ pub(super) fn vendor<'r>(
     dialect: Dialect,
     suffix: &str,
 ) -> Result<Option<&'r str>, S3Error> {
-    let prefix = dialect.header_prefix();
-    only(headers, |name| name.strip_prefix(prefix) == Some(suffix)).map_err(|NotOne| {
+    only(VendorHeaders::new(headers, dialect).get_all(suffix)).map_err(|NotOne| {
+        let prefix = dialect.header_prefix();
         S3Error::new(ErrorCode::InvalidRequest)
             .message(format!("The header {prefix}{suffix} may appear once, and must be text."))
     })
@@ -36,8 +36,8 @@ pub(super) fn vendor<'r>(
 /// A header is repeated or not UTF-8.
 struct NotOne;
 
-fn only(headers: &Headers, is_it: impl Fn(&str) -> bool) -> Result<Option<&str>, NotOne> {
-    let mut values = headers.iter().filter(|(name, _)| is_it(name)).map(|(_, value)| value);
+/// The only one of the values of a header, as text.
+fn only<'r>(mut values: impl Iterator<Item = &'r [u8]>) -> Result<Option<&'r str>, NotOne> {
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => std::str::from_utf8(value).map(Some).map_err(|_| NotOne),

@@ -35,6 +35,10 @@ pub enum ConditionOutcome {
 impl ReadConditions {
     /// Reads the four headers. Invalid dates are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
     pub fn from_headers(headers: &Headers) -> Self {
+        // Most reads have none, and pay for one look.
+        if !headers.iter().any(|(name, _)| name.starts_with("if-")) {
+            return Self::default();
+        }
         Self::read(|name| headers.get_list(name))
     }
 

@@ -142,7 +142,12 @@ impl<'h> VendorHeaders<'h> {
 
     /// The values of all lines `p-{suffix}`.
     pub fn get_all(self, suffix: &str) -> impl Iterator<Item = &'h [u8]> {
-        self.iter().filter(move |(name, _)| *name == suffix).map(|(_, value)| value)
+        let prefix = self.dialect.header_prefix();
+        // The length first: it tells most names apart. The prefix last: most names have it.
+        let lines = self.headers.iter().filter(move |(name, _)| {
+            name.len() == prefix.len() + suffix.len() && name.ends_with(suffix) && name.starts_with(prefix)
+        });
+        lines.map(|(_, value)| value)
     }
 
     /// The value of the first line `p-{suffix}`.

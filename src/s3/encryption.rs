@@ -214,17 +214,12 @@ pub fn is_secret(name: &str) -> bool {
 /// # Errors
 /// `InvalidArgument`.
 pub fn refuse_kind(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
-    for name in [KIND, KMS_KEY_ID, CONTEXT, BUCKET_KEY] {
-        if vendor.get(name).is_some() {
-            let header = format!("{}{name}", vendor.dialect().header_prefix());
-            return Err(invalid(
-                vendor,
-                name,
-                format!("{header} header is not supported for this operation."),
-            ));
-        }
-    }
-    Ok(())
+    let mut names = vendor.iter().map(|(name, _)| name);
+    let Some(name) = names.find(|name| [KIND, KMS_KEY_ID, CONTEXT, BUCKET_KEY].contains(name)) else {
+        return Ok(());
+    };
+    let header = format!("{}{name}", vendor.dialect().header_prefix());
+    Err(invalid(vendor, name, format!("{header} header is not supported for this operation.")))
 }
 
 /// The error for `aws:kms:dsse` as a value of `argument`.
