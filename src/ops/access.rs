@@ -96,15 +96,15 @@ impl Context {
         resource: Resource<'_>,
     ) -> Result<Authorized, S3Error> {
         let place = Place::of(resource).version(call.query.get("versionId"));
-        let mut refusal = S3Error::new(ErrorCode::AccessDenied);
+        let mut refusal = None;
         for action in actions {
             let facts = StoredFacts::new(self, call, identity, *action, place);
             match identity.authorize(*action, resource, &facts) {
                 Ok(proof) => return Ok(proof),
-                Err(error) => refusal = error,
+                Err(error) => refusal = Some(error),
             }
         }
-        Err(refusal)
+        Err(refusal.unwrap_or_else(|| S3Error::new(ErrorCode::AccessDenied)))
     }
 }
 

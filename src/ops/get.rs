@@ -190,8 +190,11 @@ impl SelectedRange<'_> {
     fn describe(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
         let Range { start, end } = &self.bytes;
         let size = version.size;
-        let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
-        response = response.header("Content-Range", format!("bytes {shown}/{size}"));
+        let shown = match start < end {
+            true => format!("bytes {start}-{}/{size}", end - 1),
+            false => format!("bytes */{size}"),
+        };
+        response = response.header("Content-Range", shown);
         match self.part {
             None => response,
             Some((part, count)) => {

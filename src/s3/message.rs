@@ -284,6 +284,9 @@ impl ResponseBody {
     }
 }
 
+/// The header lines that the response to a read has room for without growth, and most others, too.
+const HEADERS_USUAL: usize = 10;
+
 /// A response, ready to be framed. Framing headers (`Content-Length`, `Transfer-Encoding`,
 /// `Connection`, `Date`) are the engine's; only a HEAD response names its `Content-Length` itself.
 #[derive(Default)]
@@ -302,7 +305,7 @@ pub struct Response {
 impl Response {
     /// A response without headers or body.
     pub fn new(status: u16) -> Self {
-        Self { status, ..Self::default() }
+        Self { status, headers: Vec::with_capacity(HEADERS_USUAL), ..Self::default() }
     }
 
     /// The same response with one more header line.
