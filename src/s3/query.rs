@@ -44,6 +44,11 @@ impl QueryParams {
         self.get(name).is_some()
     }
 
+    /// Whether there are no parameters.
+    pub fn is_empty(&self) -> bool {
+        self.decoded.is_empty()
+    }
+
     /// All parameters, in the order in which they were sent.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.decoded.iter().map(|(name, value)| (name.as_str(), value.as_str()))

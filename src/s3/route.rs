@@ -76,12 +76,17 @@ impl Addressing {
 
     /// Whether `host` names a bucket.
     pub fn is_of_bucket(&self, host: &str) -> bool {
-        self.bucket_of_host(host).is_some()
+        self.label_of_bucket(host).is_some()
+    }
+
+    /// The bucket that `host` names, as sent: in any case.
+    fn label_of_bucket<'h>(&self, host: &'h str) -> Option<&'h str> {
+        label_below(self.domain.as_deref()?, host)
     }
 
     /// The bucket that `host` names, if it names one.
     pub fn bucket_of_host(&self, host: &str) -> Option<String> {
-        label_below(self.domain.as_deref()?, host)
+        self.label_of_bucket(host).map(str::to_ascii_lowercase)
     }
 
     /// The host of the website of a bucket; `None` without a domain of websites.
@@ -92,24 +97,29 @@ impl Addressing {
     /// The bucket whose website `host` is. Of two domains that `host` is in, the longer one counts.
     pub fn website_bucket(&self, host: &str) -> Option<String> {
         let website_domain = self.website_domain.as_deref()?;
-        let bucket = label_below(website_domain, host)?;
+        let label = label_below(website_domain, host)?;
         let is_of_s3 = self.domain.as_ref().is_some_and(|domain| {
             domain.len() > website_domain.len() && (is_host(domain, host) || self.is_of_bucket(host))
         });
-        (!is_of_s3).then_some(bucket)
+        (!is_of_s3).then(|| label.to_ascii_lowercase())
     }
 }
 
 /// The part of a host before `domain`, if there is one.
-fn label_below(domain: &str, host: &str) -> Option<String> {
-    let host = host.split(':').next()?.to_ascii_lowercase();
-    let label = host.strip_suffix(domain)?.strip_suffix('.')?;
-    (!label.is_empty()).then(|| label.to_owned())
+fn label_below<'h>(domain: &str, host: &'h str) -> Option<&'h str> {
+    let name = without_port(host);
+    let (label, end) = name.split_at_checked(name.len().checked_sub(domain.len())?)?;
+    let label = label.strip_suffix('.').filter(|_| end.eq_ignore_ascii_case(domain))?;
+    (!label.is_empty()).then_some(label)
 }
 
 /// Whether `host` is `domain`.
 fn is_host(domain: &str, host: &str) -> bool {
-    host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case(domain))
+    without_port(host).eq_ignore_ascii_case(domain)
+}
+
+fn without_port(host: &str) -> &str {
+    host.split_once(':').map_or(host, |(name, _)| name)
 }
 
 fn target(bucket: String, key: &str) -> Result<TargetResource, S3Error> {
@@ -143,6 +153,10 @@ pub fn operation(
 
 /// The first sub-resource of `level` that the query names; empty for none.
 pub fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
+    // Most requests for objects have no query.
+    if query.is_empty() {
+        return "";
+    }
     let of_rows = Operation::TABLE.iter().filter(|route| route.level == level).map(|route| route.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
     known.find(|name| query.has(name)).unwrap_or("")

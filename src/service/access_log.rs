@@ -11,7 +11,7 @@ use super::audit_trail::AuditTrail;
 use super::bucket_logs::{AnsweredRequest, LoggedRequest};
 use crate::auth::{OidcPerson, SenderSession};
 use crate::base::{Clock, Timestamp};
-use crate::s3::{Arrival, Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
+use crate::s3::{Arrival, Body, BodyRead, Dialect, Method, Request, RequestId, Response, S3Error};
 
 /// The target of the lines, for filters.
 const TARGET: &str = "access";
@@ -106,7 +106,7 @@ fn redacted_parameter(parameter: &str) -> String {
 pub(super) struct RequestLogEntry {
     pub(super) id: RequestId,
     pub(super) dialect: Dialect,
-    pub(super) method: String,
+    pub(super) method: Method,
     pub(super) path: String,
     /// The operation, once it is known.
     pub(super) operation: &'static str,
@@ -151,7 +151,7 @@ impl RequestLogEntry {
     /// The record of a request that has just arrived.
     pub(super) fn begin(request: &Request<'_>, id: RequestId, clock: &dyn Clock) -> Self {
         let mut entry = Self::without_request(id, clock);
-        request.method.as_str().clone_into(&mut entry.method);
+        entry.method = request.method.clone();
         request.path.clone_into(&mut entry.path);
         entry.query = redacted(&request.query);
         request.headers.get_str("user-agent").unwrap_or_default().clone_into(&mut entry.agent);
@@ -165,7 +165,7 @@ impl RequestLogEntry {
         Self {
             id,
             dialect: Dialect::Svc,
-            method: String::new(),
+            method: Method::Other(String::new()),
             path: String::new(),
             operation: "None",
             user: None,
@@ -228,7 +228,7 @@ impl RequestLogEntry {
             peer: self.peer,
             user: self.user.as_deref(),
             operation: self.operation,
-            method: &self.method,
+            method: self.method.as_str(),
             path: &self.path,
             query: &self.query,
             status: response.status,
@@ -251,7 +251,7 @@ impl RequestLogEntry {
                 time: self.begun,
                 id: self.id.as_str(),
                 peer: self.peer,
-                method: &self.method,
+                method: self.method.as_str(),
                 path: &self.path,
                 query: &self.query,
                 agent: &self.agent,

@@ -452,8 +452,9 @@ impl Service {
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
-        let host_bucket = self.settings.addressing.bucket_of_host(host(&request));
-        entry.place = host_bucket.map(|bucket| format!("/{bucket}{}", request.path));
+        if self.settings.addressing.is_of_bucket(host(&request)) {
+            entry.place = Some(["/", target.bucket(), &request.path].concat());
+        }
         if self.recorder.staleness.is_some() && !matches!(request.method, Method::Get | Method::Head) {
             return Err(refused_write());
         }
@@ -682,7 +683,7 @@ impl RequestRecorder {
         if let Err(error) = &outcome {
             entry.error = Some(error.code.as_str());
         }
-        let head = entry.method == Method::Head.as_str();
+        let head = entry.method == Method::Head;
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let outcome = match &self.staleness {
             Some(staleness) => staleness.mark(outcome),

@@ -39,6 +39,8 @@ struct Visit<'r> {
 impl Service {
     /// The bucket whose website the request is sent to.
     pub(super) fn website_bucket(&self, request: &Request<'_>) -> Option<String> {
+        // Most servers have no websites, and look for no host.
+        self.settings.addressing.website_domain.as_ref()?;
         self.settings.addressing.website_bucket(request.headers.get_str("host").unwrap_or_default())
     }
 
