@@ -572,6 +572,8 @@ impl Index {
         }
         let replaced = self.change(bucket, |bucket| bucket.keys.put(key, record))?;
         let replaced = replaced.map_err(|VersionOrderExhausted| ApplyError::LastStamp(record.id))?;
+        // Before those of the replaced versions are taken away: a copy of a version onto itself
+        // shares its extents, which must not pass for dead, or for unshared, in between.
         self.liveness.add(&record.extents);
         self.key_uses.add(record.wrapped_keys());
         for old in &replaced {
@@ -623,6 +625,7 @@ impl Index {
             // The same part, relocated.
             Some(old) if old.id == record.id => self.liveness.amend(&old.extents, &record.extents, false),
             replaced => {
+                // In the order of `put_version`, and for its reason.
                 self.liveness.add(&record.extents);
                 if let Some(part) = &replaced {
                     self.liveness.remove(&part.extents);

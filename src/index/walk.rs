@@ -95,6 +95,7 @@ impl Index {
 
     pub(super) fn walk_within(&self, cursor: &mut Cursor, limits: &StepLimits) -> Vec<Entry> {
         let mut entries = Vec::new();
+        // A step that only leaves a bucket puts nothing, and no entries mean the end.
         while entries.is_empty() && self.step(cursor, limits, &mut entries) {}
         entries
     }

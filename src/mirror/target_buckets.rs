@@ -167,6 +167,8 @@ fn look(
         versioning: record.versioning,
         places: places.clone(),
     };
+    // Before anything is made or noted there: a mirror to the own store would send each change
+    // round for ever.
     let there = target.store(&source.name)?;
     let own = store.public_id();
     if there.as_ref().is_some_and(|there| there.id == own) {

@@ -175,18 +175,22 @@ fn obsolete_bytes(shared: &SharedStore) -> Result<u64, LogError> {
     Ok(bytes)
 }
 
-/// Writes a checkpoint under the lock. The new checkpoint is durable under its name before an older
-/// one is removed, and log files are removed last, oldest first. So at every moment a start finds a
-/// checkpoint and all of the log after it.
+/// Writes a checkpoint under the lock. At every moment a start finds a checkpoint and all of the log
+/// after it.
 fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     shared.check_writable()?;
+    // 1. Before the snapshot: a group that comes in between counts for the next checkpoint, although
+    //    this one may cover it. The other way round, a group would count for none.
     shared.backlog.begin();
+    // 2. The new checkpoint is durable under its name.
     let written = write_published(shared);
     let reserve = shared.segments.reserve();
     shared.backlog.end(written.as_ref().ok().copied(), reserve);
+    // 3. Only then older ones are removed, and last the log files, the oldest first: a crash in
+    //    between leaves files that are not needed, and no gap.
     let removed = written.and_then(|_| remove_obsolete(shared));
-    // Until now the allocated bytes of the file counted as reserved; the removals take effect only
-    // now.
+    // 4. Until now the allocated bytes of the file counted as reserved; the removals take effect only
+    //    now.
     reserve.set_allocated(0);
     removed.map_err(|error| match &error {
         // A passed deadline is no error of the disk.

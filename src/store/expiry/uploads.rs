@@ -49,6 +49,7 @@ impl Store {
         while let Some(page) = pages.next(|query, after| self.list_uploads(&bucket.name, query, after))? {
             let mut items = Vec::new();
             for (key, upload) in page.keys() {
+                // Parts are looked at by the commit alone: another one may come until then.
                 if upload.initiated < limit && !is_ruled(&configured, &key, upload.initiated) {
                     let role = ExpiringRole::IdleUpload(upload.id, limit);
                     items.push(ExpiringItem { key: key.as_bytes().to_vec(), role, transition: None });

@@ -267,6 +267,8 @@ impl Follower {
             return Ok(ChangeBatch { changes: step.changes, end, range: step.range, lost: None });
         }
         let range = Some(KeyRange { after: walk.done().clone(), through: None });
+        // The log from where the walk began, and not from now on: a key that changed after the walk
+        // had passed it is in there alone.
         match open_log(&store.shared, position)? {
             Some(log) => self.stage = FollowStage::Log(Box::new(log)),
             None => {

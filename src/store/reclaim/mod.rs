@@ -289,6 +289,7 @@ impl ReclaimRun<'_> {
     }
 
     fn run_phase(&mut self) -> Result<(), StoreError> {
+        // Taken out: after an error nothing of the phase is trusted, and the next call begins anew.
         let phase = match std::mem::take(&mut self.reclaimer.phase) {
             ReclaimPhase::Idle => self.begin()?,
             ReclaimPhase::ScanCandidates(scan) => self.scan_next(scan),

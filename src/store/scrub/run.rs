@@ -375,7 +375,9 @@ impl<'a> ScrubRun<'a> {
                 state.bytes,
                 state.bad.len() as u64 + state.unlisted
             );
-            (state.goes_on, state.finished) = (false, Some(now));
+            state.goes_on = false;
+            state.finished = Some(now);
+            // The next pass begins at the first segment.
             (state.segment, state.offset, state.end) = (0, 0, 0);
         }
         self.save_position()?;

@@ -76,6 +76,7 @@ impl InFlightFetches {
     pub(super) fn join(&self, offset: u64) -> Option<Arc<InFlightFetch>> {
         let mut all = self.lock();
         let counted = all.iter_mut().find(|counted| counted.fetch.range.contains(&offset))?;
+        // Under the lock of the list: the last reader, who leaves meanwhile, sees this one.
         counted.readers += 1;
         Some(Arc::clone(&counted.fetch))
     }
@@ -121,6 +122,8 @@ impl InFlightBytes {
         within: impl Fn(u64) -> Duration,
     ) -> Option<FetchedBytes> {
         let range = self.start..end.min(self.end);
+        // Taken out while it is read: after an error nobody knows how much has come, and the rest
+        // is fetched anew.
         let mut source = self.source.take_if(|_| range.contains(&needed))?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let read = source.read(&mut bytes, within(range.end - range.start));

@@ -351,6 +351,7 @@ impl<'a> Planner<'a> {
         self.check_room(SpaceClaim::Growth)?;
         let id = self.ids.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning };
+        // The bucket comes before its configurations: an entry for an unknown bucket is damage.
         self.plan.entries.push(Entry::BucketPut(record.clone()));
         self.plan.entries.extend(configurations.into_iter().map(|(kind, document)| {
             Entry::BucketConfiguration { bucket: id, kind, document: Some(document) }

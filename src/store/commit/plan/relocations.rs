@@ -19,6 +19,7 @@ impl Planner<'_> {
         let bucket = referrer.bucket;
         let key = referrer.key.clone();
         match referrer.id {
+            // The record as it is now: its tags may have changed while its extents were copied.
             RecordId::Version(id) => {
                 let mut record = self.index.version(bucket, &key, id)?;
                 self.redirect(&mut record.extents, relocation).then_some(Entry::VersionAmend {

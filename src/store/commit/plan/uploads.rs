@@ -64,6 +64,7 @@ impl Planner<'_> {
         let change = self.accounts.of_part(bucket.id, &key, upload, put.number, size);
         self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
+        // After all that may refuse: the id and the place in the pack are not given back.
         let placed = self.place_content(put.content, |_| true)?;
         let mut record = PartRecord {
             number: put.number,
@@ -100,6 +101,7 @@ impl Planner<'_> {
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
         let mut chosen = ChosenParts::of(there, &completion.parts)?;
+        // Decided here, and not where the request came in: of two writers one wins.
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
         let upload_record =

@@ -110,6 +110,7 @@ impl Standby {
         log: RemoteLog<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<StandbyStep, ShipError> {
+        // Before the cut is looked for, which learns of newer claims.
         let claim = self.newest_claim;
         let newest = self.newest_cut(log)?;
         let Some(before) = self.watched.as_ref().map(|watched| watched.end) else {
@@ -152,6 +153,8 @@ impl Standby {
         if let Some(copy) = copy
             && let Some(place) = locate(log, fs.as_ref(), &chain, copy.end)?
         {
+            // Marked first: a crash in between leaves a standby's directory, whose log is read
+            // again. Without the mark it would be a writer's with other bytes than its host wrote.
             mark(fs.as_ref())?;
             copy.erase_tail()?;
             self.copy = Some((copy, place));
