@@ -76,8 +76,7 @@ impl Service {
         let mut requests = self.recorder.last_requests.snapshot();
         let rates = rates(&requests, self.recorder.clock.now());
         requests.truncate(SHOWN_MAX);
-        let usages = self.context.store.bucket_usages();
-        let open_uploads = usages.iter().map(|usage| usage.content.uploads.count).sum();
+        let open_uploads = self.context.store.upload_count();
         let load = self.load.get().and_then(|source| source());
         Ok(Activity { requests, rates, open_uploads, load })
     }

@@ -37,6 +37,12 @@ impl Store {
         usages.collect()
     }
 
+    /// The number of uploads in progress. Pages ask for it every other second: it copies nothing of
+    /// the buckets.
+    pub fn upload_count(&self) -> u64 {
+        self.shared.index().upload_count()
+    }
+
     /// The buckets of an owner and their content. The cost does not depend on the number of its
     /// buckets.
     pub fn owner_usage(&self, owner: &str) -> OwnerUsage {
