@@ -2,7 +2,7 @@
 
 import { beginList, pressInList } from "./list.js";
 import { beginLive } from "./live.js";
-import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
+import { addFiles, filesOf, isUploading, pressUploads } from "./upload.js";
 
 // The address of the page that is shown.
 let shown = withoutHash(location.href);
@@ -89,7 +89,10 @@ document.addEventListener("keydown", (event) => {
   closeMenus(null);
   open?.querySelector("summary").focus();
 });
-document.getElementById("cancel-all")?.addEventListener("click", cancelAll);
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-uploads]");
+  if (button !== null) pressUploads(button.dataset.uploads);
+});
 addEventListener("beforeunload", (event) => {
   if (isUploading()) event.preventDefault();
 });

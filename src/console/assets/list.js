@@ -97,7 +97,8 @@ function tellSelection(list, all) {
   if (count !== null) count.textContent = `${selected.length} selected${hasFolders ? "" : `, ${size(bytes)}`}`;
 }
 
-function size(bytes) {
+// A number of bytes for people.
+export function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   while (bytes >= 1024 && unit < units.length - 1) {

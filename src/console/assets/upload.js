@@ -1,16 +1,27 @@
 // Uploads: a queue of files, each sent in one piece or in parts. Parts are sent again after failures, also after a restart of the server;
 // the upload of a file that is chosen again goes on where it ended.
 
+import { size } from "./list.js";
+
 const MIB = 1024 * 1024;
 const PART_BYTES = 8 * MIB;
 const PARTS_MAX = 10_000;
 const FILES_AT_ONCE = 3;
 // Failures of one piece in a row: with the pauses between them, some ten minutes.
 const TRIES = 25;
+// Names that are tried for a file which is to stand beside another one: "notes (2).txt".
+const NUMBER_MAX = 100;
+// The pace is that of the last seconds.
+const PACE_SAMPLES = 10;
 
 const queue = [];
 const active = new Set();
-const totals = { files: 0, bytes: 0, doneFiles: 0, doneBytes: 0, failed: 0 };
+const failed = new Set();
+const totals = { files: 0, bytes: 0, doneFiles: 0, doneBytes: 0 };
+// While uploads rest, no further piece is sent. Those that are on their way get through.
+let isResting = false;
+const sleepers = [];
+let samples = [];
 
 export function isUploading() {
   return active.size > 0 || queue.length > 0;
@@ -19,7 +30,8 @@ export function isUploading() {
 // Uploads files into a folder; each has a path below it.
 export function addFiles(folder, files) {
   for (const { file, path } of files) {
-    queue.push({ ...folder, file, key: folder.prefix + path, sent: 0, isCancelled: false, replaces: false, request: null });
+    const key = folder.prefix + path;
+    queue.push({ ...folder, file, key, asked: key, number: 1, sent: 0, isCancelled: false, replaces: false, keepsBoth: false, request: null });
     totals.files += 1;
     totals.bytes += file.size;
   }
@@ -50,7 +62,7 @@ async function collect(entry, files) {
 }
 
 function startNext() {
-  while (active.size < FILES_AT_ONCE && queue.length > 0) run(queue.shift());
+  while (!isResting && active.size < FILES_AT_ONCE && queue.length > 0) run(queue.shift());
   render();
 }
 
@@ -64,8 +76,9 @@ async function run(upload) {
     totals.doneBytes += upload.file.size;
     upload.line.remove();
   } catch (error) {
-    totals.failed += 1;
-    fail(upload, upload.isCancelled ? "cancelled" : messageOf(error), error.status === 412);
+    const isThere = error.status === 412;
+    if (isThere && upload.keepsBoth && upload.number < NUMBER_MAX) renumber(upload);
+    else fail(upload, upload.isCancelled ? "cancelled" : messageOf(error), isThere);
   }
   active.delete(upload);
   if (!isUploading()) document.dispatchEvent(new CustomEvent("uploaded", { detail: upload }));
@@ -183,6 +196,7 @@ function forget(upload) {
 // Repeats a step until it succeeds, is refused for good, or has failed too often.
 async function persist(upload, step) {
   for (let tried = 1; ; tried += 1) {
+    while (isResting && !upload.isCancelled) await new Promise((resolve) => sleepers.push(resolve));
     if (upload.isCancelled) throw new Error("cancelled");
     try {
       const result = await step();
@@ -231,19 +245,72 @@ function parse(request) {
 function cancel(upload) {
   upload.isCancelled = true;
   upload.request?.abort();
+  wake();
   if (upload.id === undefined) return;
   forget(upload);
   send({ ...upload }, "DELETE", { uploadId: upload.id }, {}, null).catch(() => {});
 }
 
-// Cancels what is sent and drops what waits.
-export function cancelAll() {
-  for (const upload of queue.splice(0)) {
-    totals.files -= 1;
-    totals.bytes -= upload.file.size;
-  }
-  for (const upload of active) cancel(upload);
-  render();
+// What the buttons of the panel do.
+const ACTIONS = {
+  pause: () => {
+    isResting = !isResting;
+    if (!isResting) wake();
+  },
+  // What is sent is cancelled, and what waits dropped.
+  cancel: () => {
+    isResting = false;
+    for (const upload of queue.splice(0)) leaveOut(upload);
+    for (const upload of active) cancel(upload);
+  },
+  replace: () => of(true).forEach((upload) => again(upload, { replaces: true })),
+  both: () => of(true).forEach((upload) => renumber(again(upload, { keepsBoth: true }))),
+  skip: () => of(true).forEach(leaveOut),
+  retry: () => of(false).forEach((upload) => again(upload)),
+  close: () => {
+    for (const upload of failed) leaveOut(upload);
+    Object.assign(totals, { files: 0, bytes: 0, doneFiles: 0, doneBytes: 0 });
+  },
+};
+
+export function pressUploads(action) {
+  ACTIONS[action]();
+  startNext();
+}
+
+function wake() {
+  for (const resolve of sleepers.splice(0)) resolve();
+}
+
+// The uploads that did not succeed: those whose name is taken, or the others.
+function of(isThere) {
+  return Array.from(failed).filter((upload) => upload.isThere === isThere);
+}
+
+function leaveOut(upload) {
+  failed.delete(upload);
+  upload.line?.remove();
+  totals.files -= 1;
+  totals.bytes -= upload.file.size;
+}
+
+// Queues an upload again that did not succeed.
+function again(upload, change = {}) {
+  failed.delete(upload);
+  upload.line.remove();
+  queue.push(Object.assign(upload, { isCancelled: false, sent: 0, id: undefined }, change));
+  return upload;
+}
+
+// Queues an upload, whose name is taken, under the next name.
+function renumber(upload) {
+  upload.number += 1;
+  const { asked, number } = upload;
+  const dot = asked.lastIndexOf(".");
+  const end = dot > asked.lastIndexOf("/") + 1 ? dot : asked.length;
+  upload.key = `${asked.slice(0, end)} (${number})${asked.slice(end)}`;
+  upload.line.remove();
+  if (!queue.includes(upload)) queue.push(Object.assign(upload, { sent: 0, id: undefined }));
 }
 
 // The panel of uploads, which outlives pages.
@@ -279,32 +346,72 @@ function messageOf(error) {
 }
 
 function fail(upload, message, isThere) {
+  upload.isThere = isThere;
+  failed.add(upload);
   upload.line.querySelector("progress").remove();
   note(upload, message);
   const button = upload.line.querySelector("button");
-  const again = button.cloneNode();
-  again.textContent = isThere ? "Replace it" : "Try again";
-  again.setAttribute("aria-label", isThere ? `Replace ${upload.key}` : `Try the upload of ${upload.key} again`);
-  again.addEventListener("click", () => {
-    upload.line.remove();
-    totals.failed -= 1;
-    Object.assign(upload, { isCancelled: false, replaces: isThere || upload.replaces, sent: 0, id: undefined });
-    queue.push(upload);
+  const repeated = button.cloneNode();
+  repeated.textContent = isThere ? "Replace it" : "Try again";
+  repeated.setAttribute("aria-label", isThere ? `Replace ${upload.key}` : `Try the upload of ${upload.key} again`);
+  repeated.addEventListener("click", () => {
+    again(upload, { replaces: isThere || upload.replaces });
     startNext();
   });
-  button.replaceWith(again);
+  button.replaceWith(repeated);
+}
+
+function bytesSent() {
+  let sent = totals.doneBytes;
+  for (const upload of active) sent += upload.sent;
+  return sent;
 }
 
 function render() {
-  let sent = totals.doneBytes;
   for (const upload of active) {
-    sent += upload.sent;
     const bar = upload.line?.querySelector("progress");
     if (bar) bar.value = upload.sent;
   }
-  const failed = totals.failed === 0 ? "" : `, ${totals.failed} not uploaded`;
-  const percent = totals.bytes === 0 ? 100 : Math.min(100, Math.floor((100 * sent) / totals.bytes));
+  const percent = totals.bytes === 0 ? 100 : Math.min(100, Math.floor((100 * bytesSent()) / totals.bytes));
+  const missing = failed.size === 0 ? "" : `, ${failed.size} not uploaded`;
+  const resting = isResting && isUploading() ? ", paused" : "";
   panel().hidden = totals.files === 0;
-  panel().querySelector("#cancel-all").hidden = !isUploading();
-  panel().querySelector("p").textContent = `Uploaded ${totals.doneFiles} of ${totals.files} files (${percent} %)${failed}`;
+  panel().querySelector("p").textContent = `Uploaded ${totals.doneFiles} of ${totals.files} files (${percent} %)${missing}${resting}`;
+  const there = of(true).length;
+  const others = failed.size - there;
+  offer("pause", isUploading(), isResting ? "Go on" : "Pause");
+  offer("cancel", isUploading());
+  offer("replace", there > 0, there === 1 ? "Replace the one that exists" : `Replace the ${there} that exist`);
+  offer("both", there > 0);
+  offer("skip", there > 0);
+  offer("retry", others > 1, `Try all ${others} again`);
+  offer("close", !isUploading());
 }
+
+function offer(action, isOffered, words) {
+  const button = panel().querySelector(`[data-uploads=${action}]`);
+  button.hidden = !isOffered;
+  // A text that stays the same must not be read out again.
+  if (words !== undefined && button.textContent !== words) button.textContent = words;
+}
+
+// How much is sent, how fast, and how long the rest takes: for the eye alone, since it changes each second.
+function tellPace() {
+  const isMoving = active.size > 0 && !isResting;
+  samples = isMoving ? [...samples, { at: performance.now(), bytes: bytesSent() }].slice(-PACE_SAMPLES) : [];
+  const words = isUploading() ? [`${size(bytesSent())} of ${size(totals.bytes)}`] : [];
+  if (samples.length > 2) {
+    const seconds = (samples.at(-1).at - samples[0].at) / 1000;
+    const pace = (samples.at(-1).bytes - samples[0].bytes) / seconds;
+    if (pace > 0) words.push(`${size(Math.round(pace))}/s`, timeLeft((totals.bytes - bytesSent()) / pace));
+  }
+  panel().querySelector("[data-pace]").textContent = words.join(" · ");
+}
+
+function timeLeft(seconds) {
+  if (seconds < 60) return "less than a minute left";
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 100 ? `about ${minutes} min left` : `about ${Math.ceil(minutes / 60)} h left`;
+}
+
+setInterval(tellPace, 1_000);
