@@ -241,6 +241,52 @@ fn a_block_that_decays_on_the_disk_is_served_from_the_remote_and_its_file_is_wri
     assert!(done.status.success(), "{}", stderr_of(&done));
 }
 
+#[test]
+fn a_segment_whose_file_was_deleted_is_named_and_comes_back_from_the_remote() {
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let remote = start(there.path(), &address, &[]);
+    fs::write(here.path().join("siltstone.toml"), section(&address)).unwrap();
+    let arguments = ["--segment-size", "4MiB", "--config", "siltstone.toml"];
+    assert_eq!(start(here.path(), "127.0.0.1:0", &arguments[..2]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let server = start(here.path(), "127.0.0.1:0", &arguments);
+    let objects = client(server.address());
+    for nth in 0..8 {
+        put(&objects, nth).unwrap();
+    }
+    eventually("segments are sent", || metric(&server, "siltstone_remote_segments{phase=\"remote\"}") >= 1.0);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    fs::remove_file(here.path().join("data/data/0000000000000001.segment")).unwrap();
+    let verify = || {
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+        finish(verify.current_dir(here.path()).args(["--data-dir", "data", "verify"]))
+    };
+    let done = verify();
+    assert!(!done.status.success());
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("0000000000000001.segment") && told.contains("the remote has them"), "{told}");
+
+    // Without the remote the store is there to be read, as far as it can be.
+    assert_eq!(remote.end(Signal::TERM).0, Some(0));
+    let server = start(here.path(), "127.0.0.1:0", &arguments);
+    assert!(put(&client(server.address()), 8).is_err());
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+
+    let _remote = start(there.path(), &address, &[]);
+    let server = start(here.path(), "127.0.0.1:0", &arguments);
+    let objects = client(server.address());
+    assert!(metric(&server, "siltstone_repair_segments_total") >= 1.0);
+    put(&objects, 8).unwrap();
+    for nth in 0..9 {
+        assert!(get(&objects, nth).unwrap() == bytes(nth), "{nth}");
+    }
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    let done = verify();
+    assert!(done.status.success(), "{}", stderr_of(&done));
+}
+
 fn metric(server: &Running, name: &str) -> f64 {
     let page = server.answer("/-/metrics");
     let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
