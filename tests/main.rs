@@ -12,6 +12,7 @@
 //! | `guide`, `readme` | the documentation for users: values, examples, commands |
 //! | `clocks`, `floors`, `names` | the shape and the words of the sources |
 //! | `remote_model` | the protocols of shipping, takeover and deleting on a remote, in all interleavings |
+//! | `disk_model` | a pair of disks that mirror each other, in all interleavings of faults and starts |
 //! | `lifecycle`, `lifetimes` | sweeps of lifecycle rules; rules, locks, quotas and versions against a model |
 //! | `index_memory`, `siege` | memory and patience under load |
 
@@ -21,6 +22,7 @@ mod auth;
 mod cli;
 mod clocks;
 mod console;
+mod disk_model;
 mod floors;
 mod format;
 mod guide;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use super::explorer::{StateMachine, explore};
+use crate::support::explorer::{StateMachine, explore};
 
 const EPOCHS: usize = 5;
 

@@ -8,7 +8,7 @@
 //! it.
 
 use super::SHIPPED;
-use super::explorer::{StateMachine, explore};
+use crate::support::explorer::{StateMachine, explore};
 
 const PARCELS: u8 = 4;
 

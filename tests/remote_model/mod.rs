@@ -2,7 +2,7 @@
 //! them.
 //!
 //! A store ships its log to a bucket of another S3 server and moves sealed segments there, so that
-//! another host can take over and a restore can go back in time. The [`explorer`] visits each
+//! another host can take over and a restore can go back in time. The [`explorer`](crate::support::explorer) visits each
 //! reachable state of a small model: hosts that write, ship, tier, delete, crash and take over
 //! ([`protocol`], [`tier`], [`state`]) around a remote with linearizable requests ([`objects`]).
 //! Any host may stall for ever between any two steps. A request may go without an answer; it then
@@ -122,7 +122,6 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 mod epochs;
-mod explorer;
 mod hidden;
 mod invariants;
 mod objects;
@@ -130,9 +129,9 @@ mod protocol;
 mod state;
 mod tier;
 
-use explorer::explore;
 use protocol::{Safeguard, Scenario};
 
+use crate::support::explorer::explore;
 use crate::support::is_long;
 
 /// Widens the bounds of the searches that expect no violation.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::explorer::StateMachine;
 use super::invariants;
 use super::objects::*;
 use super::state::{Activity, Deletion, HostState, ReturnPoint, WorldState};
+use crate::support::explorer::StateMachine;
 
 /// A rule of the protocol that a test takes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

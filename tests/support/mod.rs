@@ -1,7 +1,8 @@
-//! Shared by all tests: users files, a request signer, server starters and an HTTP client. Nothing
-//! here contains a test.
+//! Shared by all tests: users files, a request signer, server starters and an HTTP client; the
+//! search of models. Nothing here contains a test.
 
 pub(crate) mod client;
+pub(crate) mod explorer;
 pub(crate) mod form;
 pub(crate) mod identity_provider;
 pub(crate) mod process;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A transition system with an invariant.
-pub(super) trait StateMachine {
+pub(crate) trait StateMachine {
     /// One state, complete: equal states have equal futures.
     type State: Clone + Hash;
     /// The name of a transition, for the path to a violation.
@@ -19,12 +19,12 @@ pub(super) trait StateMachine {
 }
 
 /// The result of a search.
-pub(super) struct Exploration<S> {
-    pub(super) states: usize,
-    pub(super) transitions: usize,
-    pub(super) depth: usize,
+pub(crate) struct Exploration<S> {
+    pub(crate) states: usize,
+    pub(crate) transitions: usize,
+    pub(crate) depth: usize,
     /// The violated invariant and a shortest path to it.
-    pub(super) violation: Option<(&'static str, Vec<S>)>,
+    pub(crate) violation: Option<(&'static str, Vec<S>)>,
 }
 
 /// Visits each reachable state once, nearest first, and stops at the first violation, or once it
@@ -32,7 +32,7 @@ pub(super) struct Exploration<S> {
 ///
 /// A state is remembered by 64 bits of SipHash alone. Two of a million states collide with a chance
 /// of 3 in 10^8; a collision hides states and never invents a violation.
-pub(super) fn explore<M: StateMachine>(machine: &M, states_max: usize) -> Exploration<M::Step> {
+pub(crate) fn explore<M: StateMachine>(machine: &M, states_max: usize) -> Exploration<M::Step> {
     let start = machine.start();
     let mut seen = HashSet::from([fingerprint(&start)]);
     let mut arrivals: Vec<Option<(usize, M::Step)>> = vec![None];
