@@ -68,6 +68,8 @@ class Inspector(Forms):
         page = self.page
         found = []
         page.evaluate(f"{self.axe}; undefined")
+        # Figures change: the widest one has room, too.
+        page.evaluate("() => { for (const figure of document.querySelectorAll('.figures dd')) figure.textContent = '1023.9 KiB/s'; }")
         for scheme, size in LOOKS:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(size)
