@@ -17,7 +17,7 @@ from siltstone import ROOT, free_port
 
 ALERTS = PACKAGE_SOURCES / "alerts.yaml"
 # The series that raise each of them, and those that do not.
-SERIES = ROOT / "tests/clients/alerts_test.yaml"
+SERIES = [ROOT / "tests/clients/alerts_test.yaml", ROOT / "tests/clients/alerts_days_test.yaml"]
 # After that long Prometheus has failed; nothing passes because it was fast.
 PATIENCE_SECONDS = 60
 
@@ -41,14 +41,13 @@ def test_the_metrics_follow_the_conventions(own_server):
 
 def test_the_alerts_are_raised_and_only_then(tmp_path):
     shutil.copy(ALERTS, tmp_path)
-    shutil.copy(SERIES, tmp_path)
     promtool("check", "rules", tmp_path / "alerts.yaml")
-    promtool("test", "rules", tmp_path / "alerts_test.yaml")
+    promtool("test", "rules", *[shutil.copy(series, tmp_path) for series in SERIES])
 
 
 def test_each_alert_is_raised_by_a_series():
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
-    told = SERIES.read_text()
+    told = "".join(series.read_text() for series in SERIES)
     assert [rule for rule in rules if f'alertname="{rule}"' not in told] == []
 
 
