@@ -1,6 +1,7 @@
 //! Messages to the operator: the address on every start, first steps on the first start, and the
 //! output of commands.
 
+use std::fs;
 use std::io::{self, IsTerminal as _, Write, stderr, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -69,14 +70,37 @@ pub(crate) fn listening(scheme: &str, address: SocketAddr) {
     let _ = writeln!(stdout(), "listening on {scheme}://{address}").and_then(|()| stdout().flush());
 }
 
-/// An address that a client on this host can connect to.
+/// Where browsers find a console that is bound to `address`: at `url` if that is set. Of all
+/// addresses one of this host is named, and how to find the others: within a container nothing is
+/// known of its host and of the port that it publishes.
+pub(crate) fn console_place(scheme: &str, address: SocketAddr, path: &str, url: Option<&str>) -> String {
+    if let Some(url) = url {
+        return url.to_owned();
+    }
+    let place = format!("{scheme}://{}{path}", reachable(address));
+    if !address.ip().is_unspecified() {
+        return place;
+    }
+    format!(
+        "{place} on this host; of a container, at the address of its host, with the port that is published for {}",
+        address.port()
+    )
+}
+
+/// An address that a client on this host can connect to. `[::]` stands for the addresses of IPv4,
+/// too, unless the system was told otherwise, and containers often have no `::1`.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V6(_) if is_ipv6_apart() => Ipv6Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::LOCALHOST.into(),
     };
     SocketAddr::new(ip, address.port())
+}
+
+/// Whether `[::]` takes no connections of IPv4 (ipv6(7), `bindv6only`).
+fn is_ipv6_apart() -> bool {
+    fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|setting| setting.trim() == "1")
 }
 
 #[cfg(test)]
@@ -86,9 +110,19 @@ mod tests {
     #[test]
     fn the_shown_address_is_reachable() {
         for (bound, told) in
-            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("10.0.0.1:1", "10.0.0.1:1")]
+            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "127.0.0.1:1"), ("10.0.0.1:1", "10.0.0.1:1")]
         {
             assert_eq!(reachable(bound.parse().unwrap()).to_string(), told);
         }
+    }
+
+    #[test]
+    fn the_console_is_named_by_an_address_that_a_browser_can_open() {
+        let place = |bound: &str, url| console_place("http", bound.parse().unwrap(), "/-/console/", url);
+        assert_eq!(place("10.0.0.1:1", None), "http://10.0.0.1:1/-/console/");
+        assert_eq!(place("[::]:1", Some("https://c/ui")), "https://c/ui");
+        let all = place("[::]:9001", None);
+        assert!(all.starts_with("http://127.0.0.1:9001/-/console/ on this host; of a container, "), "{all}");
+        assert!(all.ends_with("published for 9001"), "{all}");
     }
 }

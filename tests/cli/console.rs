@@ -48,6 +48,24 @@ fn a_console_with_an_address_of_its_own_is_there_alone_with_each_engine() {
 }
 
 #[test]
+fn the_log_names_the_console_by_an_address_that_browsers_can_open() {
+    let dir = TempDir::new().unwrap();
+    let mut everywhere = on_a_free_port(dir.path());
+    everywhere.args(["--console-listen", "[::]:0"]);
+    let running = Running::start(everywhere);
+    let said = console_of(&running);
+    let (console, elsewhere) = said.split_once("/-/console/ on this host; of a container, ").unwrap();
+    let port = console.strip_prefix("127.0.0.1:").unwrap();
+    assert!(elsewhere.ends_with(&format!("published for {port}")), "{said}");
+    assert!(ask(console, "/-/console/").contains("<title>Sign in"));
+    assert_eq!(running.end(Signal::TERM).0, Some(0));
+    let mut behind_a_proxy = on_a_free_port(dir.path());
+    behind_a_proxy.args(["--console-listen", "[::]:0", "--console-url", "https://console.example.org/ui"]);
+    let running = Running::start(behind_a_proxy);
+    assert_eq!(console_of(&running), "console.example.org/ui");
+}
+
+#[test]
 fn addresses_and_paths_at_which_there_can_be_no_console_are_refused() {
     let dir = TempDir::new().unwrap();
     for (arguments, why) in [

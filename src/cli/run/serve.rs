@@ -36,7 +36,7 @@ use super::standby::Promoted;
 use super::stop::{FencedStop, Stop};
 use super::webhooks::{WebhookThreads, reload_secrets};
 use crate::cli::announce;
-use crate::cli::config::options::ServerOptions;
+use crate::cli::config::options::{ConsoleOptions, ServerOptions};
 use crate::cli::config::sections::Sections;
 use crate::cli::config::tls_files::TlsFiles;
 use crate::cli::error::CliError;
@@ -283,11 +283,10 @@ impl StartedServer {
             )?),
         };
         if console != address {
-            info!(
-                "the console is at {scheme}://{}{}",
-                announce::reachable(console),
-                options.console.console_path.as_str()
-            );
+            let ConsoleOptions { console_path, console_url, .. } = &options.console;
+            let place =
+                announce::console_place(scheme, console, console_path.as_str(), console_url.as_deref());
+            info!("the console is at {place}");
         }
         announce::listening(scheme, address);
         manager.ready(Arc::new(progress));

@@ -44,17 +44,13 @@ pub(super) struct Answer {
 }
 
 impl Target {
-    /// The server of this host that listens on `listen`. The IPv6 address that stands for all
-    /// addresses may stand for IPv4's alone.
+    /// The server of this host that listens on `listen`.
     ///
     /// # Errors
     /// The options of TLS contradict each other.
     pub(super) fn of_server(listen: SocketAddr, options: &ServerOptions) -> Result<Self, String> {
         let tls = options.http.tls_files().map_err(|e| e.to_string())?.is_some();
-        let mut addresses = vec![announce::reachable(listen)];
-        if listen.ip() == Ipv6Addr::UNSPECIFIED {
-            addresses.push((Ipv4Addr::LOCALHOST, listen.port()).into());
-        }
+        let addresses = vec![announce::reachable(listen)];
         Ok(Self { tls, host: addresses[0].to_string(), addresses, path: READY_PAGE.to_owned() })
     }
 
