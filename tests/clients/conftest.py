@@ -16,7 +16,7 @@ numbers = itertools.count(1)
 LONGEST = [
     "test_clocks", "test_console_forms", "test_console_origin", "test_locked_backups", "test_takeovers", "test_memory",
     "test_two_hosts", "test_real_input", "test_console_axe", "test_key_rotation", "test_cas_check", "test_encrypted_store",
-    "test_prometheus", "test_tier", "test_testing_page", "test_webhooks", "test_reclaim", "test_standby", "test_minio_go",
+    "test_tier", "test_testing_page", "test_webhooks", "test_reclaim", "test_standby", "test_minio_go",
     "test_js_clients", "test_remote", "test_overload",
 ]
 
