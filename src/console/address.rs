@@ -61,6 +61,8 @@ pub(super) enum PagePath {
     SignOut,
     /// A folder of a bucket.
     Bucket,
+    /// A step of the count of its deleted objects, for scripts.
+    DeletedCount,
     CreateBucket,
     DeleteBucket,
     /// The settings of a bucket.
@@ -140,6 +142,7 @@ impl PagePath {
             | Self::Oidc
             | Self::OidcCallback
             | Self::SignOut
+            | Self::DeletedCount
             | Self::CreateBucket
             | Self::DeleteBucket
             | Self::Set
@@ -225,6 +228,7 @@ impl ConsoleRoot {
             "oidc/callback" => PagePath::OidcCallback,
             "sign-out" => PagePath::SignOut,
             "bucket" => PagePath::Bucket,
+            "deleted-count" => PagePath::DeletedCount,
             "create-bucket" => PagePath::CreateBucket,
             "delete-bucket" => PagePath::DeleteBucket,
             "settings" => PagePath::Settings,
@@ -268,10 +272,16 @@ impl ConsoleRoot {
         let is_read = matches!(method, b"GET" | b"HEAD");
         match page {
             Some(PagePath::SignIn | PagePath::SignOut) => is_read || method == b"POST",
-            // An OpenID provider's pages need that; a rewind walks all versions of a folder.
+            // An OpenID provider's pages need that; a rewind walks all versions of a folder, and so
+            // does a count, a step after the other.
             None
             | Some(
-                PagePath::Oidc | PagePath::OidcCallback | PagePath::S3 | PagePath::Content | PagePath::Rewind,
+                PagePath::Oidc
+                | PagePath::OidcCallback
+                | PagePath::S3
+                | PagePath::Content
+                | PagePath::DeletedCount
+                | PagePath::Rewind,
             ) => false,
             Some(_) => is_read,
         }

@@ -1,6 +1,7 @@
 //! The documents of a bucket in words: what is in force, a sentence for each rule.
 
 use super::grant_words::{action_in_words, resource_in_words};
+use super::text;
 use crate::s3::XmlConfiguration as _;
 use crate::s3::cors::CorsConfiguration;
 use crate::s3::object_lock::{LockConfiguration, LockMode};
@@ -87,13 +88,12 @@ pub(super) fn object_lock(text: &str) -> String {
     match LockConfiguration::from_document(text.as_bytes()).and_then(|lock| lock.default) {
         None => "Object lock is on. New versions are locked only where a program asks for it.".to_owned(),
         Some((mode, period)) => {
-            let days = period.days();
-            let unit = if days == 1 { "day" } else { "days" };
+            let days = text::days(period.days());
             let who = match mode {
                 LockMode::Governance => "governance: users with a special permission may shorten it",
                 LockMode::Compliance => "compliance: nobody may shorten it",
             };
-            format!("New versions can be neither replaced nor deleted for {days} {unit} ({who}).")
+            format!("New versions can be neither replaced nor deleted for {days} ({who}).")
         }
     }
 }

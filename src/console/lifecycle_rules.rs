@@ -3,6 +3,7 @@
 
 use super::rules;
 use super::s3_client::Refusal;
+use super::text;
 use crate::s3::lifecycle::{
     Expiration, LifecycleActions, LifecycleConfiguration, LifecycleRule, NoncurrentAge, Transition,
 };
@@ -164,7 +165,7 @@ fn keys(rule: &LifecycleRule) -> String {
 fn actions(actions: &LifecycleActions) -> Vec<String> {
     let mut sentences = Vec::new();
     match actions.expiration {
-        Some(Expiration::Days(days)) => sentences.push(format!("objects expire after {days} days")),
+        Some(Expiration::Days(days)) => sentences.push(format!("objects expire after {}", text::days(days))),
         Some(Expiration::Date(date)) => sentences.push(format!("objects expire on {date}")),
         Some(Expiration::DeleteMarker(_)) => {
             sentences.push("delete markers without versions go".to_owned());
@@ -172,18 +173,20 @@ fn actions(actions: &LifecycleActions) -> Vec<String> {
         None => {}
     }
     if let Some(age) = actions.noncurrent {
-        sentences.push(format!("older versions{} go after {} days", beyond(age), age.days));
+        sentences.push(format!("older versions{} go after {}", beyond(age), text::days(age.days)));
     }
     match actions.transition {
-        Some(Transition::Days(days)) => sentences.push(format!("objects become COLD after {days} days")),
+        Some(Transition::Days(days)) => {
+            sentences.push(format!("objects become COLD after {}", text::days(days)));
+        }
         Some(Transition::Date(date)) => sentences.push(format!("objects become COLD on {date}")),
         None => {}
     }
     if let Some(age) = actions.noncurrent_transition {
-        sentences.push(format!("older versions{} become COLD after {} days", beyond(age), age.days));
+        sentences.push(format!("older versions{} become COLD after {}", beyond(age), text::days(age.days)));
     }
     if let Some(days) = actions.abort_days {
-        sentences.push(format!("unfinished uploads are aborted after {days} days"));
+        sentences.push(format!("unfinished uploads are aborted after {}", text::days(days)));
     }
     sentences
 }

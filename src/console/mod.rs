@@ -285,7 +285,7 @@ impl Console {
         let outcome = match (page, &request.method) {
             (PagePath::SignIn, Method::Post) => self.sign_in(request),
             (PagePath::Home | PagePath::SignIn, Method::Get) => self.sign_in_page(request),
-            (PagePath::S3 | PagePath::Content, _) => Err(Refusal::signed_out()),
+            (PagePath::S3 | PagePath::Content | PagePath::DeletedCount, _) => Err(Refusal::signed_out()),
             (PagePath::Oidc, Method::Get) => self.begin_oidc(request),
             (PagePath::OidcCallback, Method::Get) => self.end_oidc(request),
             (_, Method::Get) => Ok(self.sign_in_form(401, &address, None)),

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use bytesize::ByteSize;
 
+/// The space between groups of digits (The International System of Units, section 5.4.4): narrow,
+/// and no place where a line ends.
+const GROUP_SPACE: char = '\u{202f}';
+
 /// A name with its control characters and its marks of direction made visible, which could make it
 /// look like another. Templates escape the rest.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
@@ -36,6 +40,28 @@ fn is_invisible(c: char) -> bool {
 /// A number of bytes for people.
 pub(super) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
+}
+
+/// A number for people: its digits in groups of three, from five digits on.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    if digits.len() < 5 {
+        return digits;
+    }
+    let mut grouped = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(GROUP_SPACE);
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A number of days for people.
+pub(super) fn days(number: impl Into<u64>) -> String {
+    let number = number.into();
+    if number == 1 { "1 day".to_owned() } else { format!("{} days", count(number)) }
 }
 
 /// The address of an object in the form of S3's tools.
@@ -86,6 +112,15 @@ mod tests {
         for name in ["", ".", "README", "txt", "a.unknown"] {
             assert_eq!(icon_of(name), "file", "{name}");
         }
+    }
+
+    #[test]
+    fn long_numbers_have_groups_of_digits() {
+        let shown = [0, 999, 1_000, 9_999, 10_000, 123_456, 1_234_567].map(count);
+        let plain = shown.map(|number| number.replace(GROUP_SPACE, " "));
+        assert_eq!(plain, ["0", "999", "1000", "9999", "10 000", "123 456", "1 234 567"]);
+        assert_eq!(count(u64::MAX).replace(GROUP_SPACE, ""), u64::MAX.to_string());
+        assert_eq!([0u32, 1, 2].map(days), ["0 days", "1 day", "2 days"]);
     }
 
     #[test]

@@ -77,6 +77,7 @@ PAGES = {
     "file-without-preview": "object?bucket=holiday&key=2026%2Fall.zip",
     "file-deleted": "object?bucket=holiday&key=2026%2Fthrown-away-01.txt",
     "settings": "settings?name=holiday",
+    "settings-with-users-and-effect": "settings?name=holiday&users=1&effect=1",
     "settings-of-an-empty-bucket": "settings?name=empty",
     "document": "document?name=holiday&kind=lifecycle",
     "editor": "editor?name=holiday&kind=lifecycle",
@@ -85,13 +86,14 @@ PAGES = {
     "activity-errors": "activity?status=errors",
     "audit": "audit",
     "users": "users",
+    "outbound": "outbound",
     "account": "account",
     "connect": "connect",
 }
 
 
 # Those of which more than the beginning is looked at.
-WHOLE = {"settings", "document", "editor", "users"}
+WHOLE = {"settings", "settings-with-users-and-effect", "document", "editor", "users"}
 
 
 def look(page, name):
@@ -424,3 +426,32 @@ def test_single_keys_can_be_turned_off(visit, shelf):
     page.goto(folder)
     page.keyboard.press("j")
     assert page.evaluate(is_in_list)
+
+
+def test_a_count_that_takes_long_goes_on_and_says_how_far_it_came(visit, shelf):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    asked = []
+
+    def unfinished(route):
+        response = route.fetch()
+        text = re.sub(r'data-counted="\d+">[^<]*', 'data-counted="0" data-further="/-/console/deleted-count?after=1"> (not counted)', response.text())
+        assert "data-further" in text
+        route.fulfill(response=response, body=text)
+
+    def step(route):
+        asked.append(route.request.url[-1])
+        further = {"1": "/-/console/deleted-count?after=2", "2": "/-/console/deleted-count?after=3"}
+        route.fulfill(json={"count": 7_000, "further": further.get(asked[-1])})
+
+    page.route("**/bucket?name=holiday*", unfinished)
+    page.route("**/deleted-count?*", step)
+    page.goto(f"{browser.root}bucket?name=holiday")
+    page.get_by_role("link", name="Deleted (21\u202f000)", exact=True).wait_for()
+    assert asked == ["1", "2", "3"]
+    # One that goes on for longer than two seconds is given up, and says so.
+    page.unroute("**/deleted-count?*")
+    page.route("**/deleted-count?*", lambda route: (page.wait_for_timeout(700), route.fulfill(json={"count": 1, "further": "/-/console/deleted-count?after=1"})))
+    page.goto(f"{browser.root}bucket?name=holiday")
+    page.get_by_role("link", name="Deleted (more than 3)", exact=True).wait_for()
+    page.unroute_all(behavior="ignoreErrors")

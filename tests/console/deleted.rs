@@ -34,9 +34,9 @@ fn deleted_objects_are_counted_listed_and_restored() {
         delete(&mut browser, key);
     }
     let root = browser.get("bucket?name=kept");
-    assert!(root.text().contains("Deleted (3)"), "{}", root.text());
+    assert!(root.text().contains("> (3)</span>"), "{}", root.text());
     let folder = browser.get("bucket?name=kept&prefix=at%2F");
-    assert!(folder.text().contains("Deleted (2)"), "{}", folder.text());
+    assert!(folder.text().contains("> (2)</span>"), "{}", folder.text());
     let deleted = browser.get("bucket?name=kept&prefix=at%2F&deleted=1");
     assert_eq!(rows(&deleted), ["at%2Fdeep%2Fone", "at%2Ftwo"]);
     assert!(deleted.text().contains("2 found<"), "{}", deleted.text());
@@ -59,6 +59,31 @@ fn deleted_objects_are_counted_listed_and_restored() {
     let lone = browser.post("restore", &[("bucket", "kept"), ("whole", "never-there")]);
     assert_eq!(lone.status, 409, "nothing is below its marker");
     assert_eq!(browser.post("restore", &[("bucket", "kept")]).status, 303);
+}
+
+#[test]
+fn the_count_goes_on_in_steps_for_scripts() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["at/one", "at/two", "b"] {
+        browser.put("kept", key, &[], b"x");
+        delete(&mut browser, key);
+    }
+    browser.put("kept", "present", &[], b"x");
+    let step = browser.get("deleted-count?name=kept");
+    assert_eq!((step.status, step.text()), (200, r#"{"count":3,"further":null}"#));
+    assert_eq!(step.header("Content-Type"), Some("application/json"));
+    assert_eq!(step.header("Cache-Control"), Some("no-store"));
+    for (address, count) in [("&prefix=at%2F", 2), ("&prefix=at%2F&after=at%2Fone", 1), ("&after=b", 0)] {
+        let step = browser.get(&format!("deleted-count?name=kept{address}"));
+        assert_eq!(step.text(), format!(r#"{{"count":{count},"further":null}}"#), "{address}");
+    }
+    assert_eq!(browser.get("deleted-count").status, 400);
+    assert_eq!(browser.get("deleted-count?name=none").status, 404);
+    assert_eq!(browser.post("deleted-count", &[("name", "kept")]).status, 405);
+    assert_eq!(site.signed_in("reader").get("deleted-count?name=kept").status, 403);
+    assert_eq!(site.browser().get("deleted-count?name=kept").status, 401);
 }
 
 #[test]
@@ -107,7 +132,7 @@ fn pages_of_deleted_objects_follow_one_another() {
     let mut seen = Vec::new();
     while let Some(address) = next {
         let page = browser.get(&address);
-        assert!(page.text().contains("Deleted (450)"), "{}", page.text());
+        assert!(page.text().contains("> (450)</span>"), "{}", page.text());
         seen.extend(rows(&page));
         next = page.page_of_list("next");
         assert_eq!(page.page_of_list("prev").is_some(), seen.len() > 200);
@@ -289,7 +314,7 @@ fn a_restoration_is_undone_by_one_button_unless_the_object_has_changed() {
     assert_eq!(undone.status, 409, "{}", undone.text());
     assert_eq!(browser.get("content?bucket=kept&key=f%2Ftwo").text(), "written since");
     let page = browser.get(folder);
-    assert!(!page.text().contains("202E") && page.text().contains("Deleted (1)"), "{}", page.text());
+    assert!(!page.text().contains("202E") && page.text().contains("> (1)</span>"), "{}", page.text());
 }
 
 #[test]
@@ -326,11 +351,11 @@ fn many_go_for_good_after_the_name_of_the_bucket_was_typed() {
         let fields: Vec<_> = selected.into_iter().chain([("confirmed", "1")]).chain(typed).collect();
         let refused = browser.post("delete", &fields);
         assert!(refused.status == 400 && refused.text().contains("Type the name"), "{}", refused.text());
-        assert!(browser.get("bucket?name=kept").text().contains("Deleted (2)"));
+        assert!(browser.get("bucket?name=kept").text().contains("> (2)</span>"));
     }
     let fields = [&selected[..], &[("confirmed", "1"), ("typed", "kept")]].concat();
     assert_eq!(browser.post("delete", &fields).status, 303);
-    assert!(!browser.get("bucket?name=kept").text().contains("Deleted (2)"));
+    assert!(!browser.get("bucket?name=kept").text().contains("> (2)</span>"));
     let one = browser.post("delete", &[("bucket", "kept"), ("whole", "a")]);
     assert!(!one.text().contains("Type the name"), "{}", one.text());
 }
@@ -352,7 +377,7 @@ fn what_cannot_come_back_has_no_undo() {
     }
     let after = delete_folder(&mut browser, "kept");
     assert!(after.text().contains("101 objects deleted") && !after.text().contains(">Undo<"));
-    assert!(after.text().contains("Deleted (101)"));
+    assert!(after.text().contains("> (101)</span>"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // The entry: what pages can do with scripts. Without them everything but uploads works.
 
-import { beginList, pressInList } from "./list.js";
+import { beginList, goOnCounting, pressInList } from "./list.js";
 import { beginLive } from "./live.js";
 import { addFiles, filesOf, isUploading, pressUploads } from "./upload.js";
 
@@ -159,6 +159,7 @@ function tell(message) {
 function enhance() {
   for (const shown of document.querySelectorAll("[data-copy]")) addCopyButton(shown);
   beginList();
+  goOnCounting().catch(() => {});
   // A long change comes in steps; without scripts a button leads on.
   document.querySelector("form[data-continue]")?.requestSubmit();
   const panel = document.getElementById("upload");

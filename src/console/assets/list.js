@@ -6,7 +6,7 @@ const AGES = [
   [24, "hour"],
 ];
 
-// A list that is gathered in steps.
+// A list, or a count, that is gathered in steps.
 const WALK_MILLIS = 2_000;
 const ROWS_MAX = 1_000;
 
@@ -74,6 +74,24 @@ async function goOn(list, all) {
   }
 }
 
+// A count that takes long comes in steps, too. One that is not finished by then says so.
+export async function goOnCounting() {
+  const shown = document.querySelector("[data-further]");
+  if (shown === null) return;
+  let { counted, further } = shown.dataset;
+  const begun = performance.now();
+  while (further !== null && performance.now() - begun < WALK_MILLIS) {
+    const response = await fetch(further);
+    // Another page is shown meanwhile, or the session has ended.
+    if (!shown.isConnected || !response.ok) return;
+    const step = await response.json();
+    counted = Number(counted) + step.count;
+    further = step.further;
+    if (counted > 0) shown.textContent = further === null ? ` (${grouped(counted)})` : ` (more than ${grouped(counted)})`;
+    else if (further === null) shown.textContent = "";
+  }
+}
+
 // All steps are one page, so the way back from the next page leads to the first of them, as the link to the second step says.
 function keepWayBack(link, second) {
   const address = new URL(link.href);
@@ -95,6 +113,11 @@ function tellSelection(list, all) {
   const bytes = selected.reduce((sum, box) => sum + Number(box.dataset.bytes ?? 0), 0);
   const count = list.querySelector(".count");
   if (count !== null) count.textContent = `${selected.length} selected${hasFolders ? "" : `, ${size(bytes)}`}`;
+}
+
+// A number for people: its digits in groups of three, from five digits on.
+export function grouped(number) {
+  return number < 10_000 ? String(number) : number.toLocaleString("en").replaceAll(",", "\u202f");
 }
 
 // A number of bytes for people.

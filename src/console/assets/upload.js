@@ -1,7 +1,7 @@
 // Uploads: a queue of files, each sent in one piece or in parts. Parts are sent again after failures, also after a restart of the server;
 // the upload of a file that is chosen again goes on where it ended.
 
-import { size } from "./list.js";
+import { grouped, size } from "./list.js";
 
 const MIB = 1024 * 1024;
 const PART_BYTES = 8 * MIB;
@@ -373,10 +373,10 @@ function render() {
     if (bar) bar.value = upload.sent;
   }
   const percent = totals.bytes === 0 ? 100 : Math.min(100, Math.floor((100 * bytesSent()) / totals.bytes));
-  const missing = failed.size === 0 ? "" : `, ${failed.size} not uploaded`;
+  const missing = failed.size === 0 ? "" : `, ${grouped(failed.size)} not uploaded`;
   const resting = isResting && isUploading() ? ", paused" : "";
   panel().hidden = totals.files === 0;
-  panel().querySelector("p").textContent = `Uploaded ${totals.doneFiles} of ${totals.files} files (${percent} %)${missing}${resting}`;
+  panel().querySelector("p").textContent = `Uploaded ${grouped(totals.doneFiles)} of ${grouped(totals.files)} files (${percent} %)${missing}${resting}`;
   const there = of(true).length;
   const others = failed.size - there;
   offer("pause", isUploading(), isResting ? "Go on" : "Pause");

@@ -38,6 +38,12 @@ struct ArchiveQuestion<'a> {
     is_cut: bool,
 }
 
+impl ArchiveQuestion<'_> {
+    fn shown_count(&self) -> String {
+        text::count(self.count as u64)
+    }
+}
+
 /// An object that is to be in the archive.
 struct ArchivedSource {
     key: String,

@@ -7,8 +7,9 @@ use super::super::form::EnteredFields;
 use super::super::objects::Folder;
 use super::super::s3_client::Refusal;
 use super::super::text;
+use super::deleted_count::DeletedCount;
 use super::find::{self, Wanted};
-use super::listing::{Listing, NextRows, Order, deleted_count};
+use super::listing::{Listing, NextRows, Order};
 use super::object_rows::{
     DeletedRow, FolderRow, GRID_IMAGE_MAX_BYTES, ObjectRow, ObjectRows, THUMBNAIL_MAX_BYTES, Thumbnail,
     folder_row,
@@ -17,7 +18,6 @@ use super::page_links::{PageLinks, PagedList};
 use super::{Page, View, html, pasted, see_other};
 use crate::console::address::ConsoleRoot;
 use crate::s3::{Operation, Response, uri};
-use crate::service::KeyPlace;
 
 #[derive(Template)]
 #[template(path = "bucket.html", config = "src/console/askama.toml")]
@@ -36,8 +36,8 @@ struct BucketPage<'a> {
     shows_versions: bool,
     /// The deleted objects here and below, where they are what is shown.
     deleted: Option<Vec<DeletedRow>>,
-    /// How many there are; empty where nothing is known of them.
-    deleted_count: String,
+    /// How many there are; `None` where nothing is known of them.
+    deleted_count: Option<DeletedCount>,
     /// Whether the bucket has, or may have, versions that the user may list.
     has_versions: bool,
     order: Order,
@@ -66,6 +66,13 @@ struct BucketPage<'a> {
     versions_view: String,
     deleted_view: String,
     newest_view: String,
+}
+
+impl BucketPage<'_> {
+    /// Whether an object was met that is deleted.
+    fn has_deleted(&self) -> bool {
+        self.deleted_count.as_ref().is_some_and(|deleted| deleted.count > 0)
+    }
 }
 
 /// A folder on the way to the shown one.
@@ -100,11 +107,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let may_read = view.may(Operation::GetObject, bucket, Some(&some_key));
     let may_list_versions = view.may(Operation::ListObjectVersions, bucket, None);
     let has_versions = may_list_versions && super::settings::versioning(view, bucket).as_deref() != Some("");
-    let deleted_count = if has_versions {
-        deleted_count(view, KeyPlace { bucket, prefix, after: None })
-    } else {
-        String::new()
-    };
+    let deleted_count = if has_versions { DeletedCount::glance(view, bucket, prefix) } else { None };
     // Without an image a list says more.
     let has_image = is_of_files && listing.objects.iter().any(|it| text::icon_of(&it.key) == "image");
     let asked_for_grid = view.given("grid").map(|asked| asked == "1");

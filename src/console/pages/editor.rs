@@ -118,7 +118,7 @@ struct EffectRows {
     rules: Vec<(String, &'static str, String, String, String)>,
     /// Key, action, bytes.
     due: Vec<(String, &'static str, String)>,
-    count: u64,
+    count: String,
     bytes: String,
     /// The versions that move at once, with their bytes; `None` without any.
     moves: Option<String>,
@@ -323,7 +323,7 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
     EffectRows {
         rules: rules.collect(),
         due: due.collect(),
-        count: effect.total.count,
+        count: text::count(effect.total.count),
         bytes: text::size(effect.total.bytes),
         moves: (effect.moves.count > 0).then(|| shown_count(effect.moves)),
         is_cut: effect.is_cut,
@@ -331,5 +331,5 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
 }
 
 fn shown_count(sum: PreviewCount) -> String {
-    format!("{} ({})", sum.count, text::size(sum.bytes))
+    format!("{} ({})", text::count(sum.count), text::size(sum.bytes))
 }

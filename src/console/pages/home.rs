@@ -46,7 +46,7 @@ struct BucketRow {
 }
 
 struct BucketContent {
-    objects: u64,
+    objects: String,
     size: String,
     /// The bytes of older versions and of uploads; empty without any.
     further: String,
@@ -131,7 +131,7 @@ fn row(view: &View<'_>, bucket: &BucketLine, known: KnownBucket<'_>) -> BucketRo
     let content = usage.map(|usage| {
         let further = usage.bytes() - usage.current.bytes;
         BucketContent {
-            objects: usage.current.count,
+            objects: text::count(usage.current.count),
             size: text::size(usage.current.bytes),
             further: if further == 0 { String::new() } else { text::size(further) },
             grown: grown.unwrap_or_default(),
@@ -163,7 +163,7 @@ fn badges(marks: BucketMarks) -> Vec<&'static str> {
 
 /// How much a bucket has grown, in words; `None` for one that is as it was.
 fn grown(bytes: i64, days: u64) -> Option<String> {
-    let over = if days == 1 { "1 day".to_owned() } else { format!("{days} days") };
+    let over = text::days(days);
     let size = text::size(bytes.unsigned_abs());
     match bytes {
         0 => None,

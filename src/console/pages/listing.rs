@@ -31,19 +31,6 @@ pub(super) struct Listing {
     pub(super) is_part: bool,
 }
 
-/// The number of deleted objects in words; empty without any, and where none was met in the time
-/// that a number may take.
-pub(super) fn deleted_count(view: &View<'_>, place: KeyPlace<'_>) -> String {
-    let Ok(step) = WalkStep::read(view, place, Sought::Deleted, StepLimits::GLANCE) else {
-        return String::new();
-    };
-    match (step.keys.len(), step.next) {
-        (0, _) => String::new(),
-        (count, None) => count.to_string(),
-        (count, Some(_)) => format!("more than {count}"),
-    }
-}
-
 /// The beginning of the next page.
 pub(super) enum NextRows {
     /// A token, or a key and a version.

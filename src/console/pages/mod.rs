@@ -9,6 +9,7 @@ mod change;
 mod chart;
 mod connect;
 mod delete;
+mod deleted_count;
 mod documents;
 mod editor;
 mod expiry;
@@ -303,6 +304,7 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::CreateBucket, true) => home::create(view),
         (PagePath::DeleteBucket, true) => home::delete(view),
         (PagePath::Bucket, false) => bucket::show(view),
+        (PagePath::DeletedCount, false) => deleted_count::step(view),
         (PagePath::Settings, false) => settings::show(view),
         (PagePath::Set, true) => set::answer(view),
         (PagePath::Object, false) => object::show(view),

@@ -128,7 +128,9 @@ fn words(view: &View<'_>, kind: &ConcernKind) -> String {
         ConcernKind::CertificateEnds(end) => {
             let now = view.console.clock.now();
             match *end > now {
-                true => format!("The certificate ends in {} days", end.distance(now).as_secs() / DAY_SECS),
+                true => {
+                    format!("The certificate ends in {}", text::days(end.distance(now).as_secs() / DAY_SECS))
+                }
                 false => "The certificate has expired".to_owned(),
             }
         }

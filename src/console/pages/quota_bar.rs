@@ -30,7 +30,7 @@ pub(super) fn bars(title: &str, limits: &[QuotaLimit]) -> Vec<QuotaBar> {
             "index_bytes" => {
                 format!("{title}: {} of {} of the index", text::size(*used), text::size(*allowed))
             }
-            unit => format!("{title}: {used} of {allowed} {unit}"),
+            unit => format!("{title}: {} of {} {unit}", text::count(*used), text::count(*allowed)),
         };
         bars.push(QuotaBar { words, used_percent, is_used_up });
     }

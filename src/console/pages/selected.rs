@@ -73,6 +73,11 @@ pub(super) struct SelectedList {
 }
 
 impl SelectedList {
+    /// The number of objects, for people.
+    pub(super) fn shown_count(&self) -> String {
+        text::count(self.count as u64)
+    }
+
     /// Lists what is selected, and adds to the named objects the entity tags that they have.
     ///
     /// # Errors
@@ -158,6 +163,12 @@ struct StepPage<'a> {
     done: usize,
     left: Vec<LeftObject>,
     after: Option<String>,
+}
+
+impl StepPage<'_> {
+    fn shown_done(&self) -> String {
+        text::count(self.done as u64)
+    }
 }
 
 impl ChangeStep {

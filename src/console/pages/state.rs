@@ -70,14 +70,14 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         health.scrub.log_finished.map_or_else(|| "not yet".to_owned(), |at| text::time(&at.to_iso8601()));
     let mut rows = vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("Buckets", health.buckets.to_string()),
-        ("Versions of objects", health.versions.to_string()),
+        ("Buckets", text::count(health.buckets)),
+        ("Versions of objects", text::count(health.versions)),
         ("Bytes of objects", text::size(health.live_bytes)),
         (
             "Memory of the index",
             format!("{} of {}", text::size(health.index_bytes), text::size(health.index_max_bytes)),
         ),
-        ("Data segments", health.segments.to_string()),
+        ("Data segments", text::count(health.segments)),
         ("Reclaimed since the start", text::size(health.reclaimed_bytes)),
         ("Last scrub of everything", scrubbed),
         ("Scrubbed since the start", text::size(health.scrub.bytes)),
@@ -136,7 +136,7 @@ fn certificate_row(view: &View<'_>) -> Option<(&'static str, String)> {
     let now = view.console.clock.now();
     let time = text::time(&expires.to_iso8601());
     let left = match expires > now {
-        true => format!("in {} days", expires.distance(now).as_secs() / DAY_SECS),
+        true => format!("in {}", text::days(expires.distance(now).as_secs() / DAY_SECS)),
         false => "it has expired".to_owned(),
     };
     Some(("Certificate expires", format!("{time} ({left})")))
@@ -149,7 +149,7 @@ fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
     }
     let bound = times.bound_of_99_percent().map_or_else(|| "longer than the scale".to_owned(), millis);
     vec![
-        ("Commits since the start", times.count.to_string()),
+        ("Commits since the start", text::count(times.count)),
         ("Mean time of a commit", millis(times.sum / times.count)),
         ("99 of 100 commits within", bound),
     ]

@@ -17,10 +17,9 @@ pub(super) struct StepLimits {
 }
 
 impl StepLimits {
-    /// The step of a page whose subject the walk is.
-    pub(super) const PAGE: Self = Self { time: Duration::from_millis(80), keys: 200 };
-    /// The step of a page that shows a number beside its subject.
-    pub(super) const GLANCE: Self = Self { time: Duration::from_millis(15), keys: 1_000 };
+    /// The step of a page whose subject the walk is. With the rest of the page it takes less than
+    /// 100 ms.
+    pub(super) const PAGE: Self = Self { time: Duration::from_millis(60), keys: 200 };
     /// The way to one key that a page leads on to.
     const NEIGHBOUR: Self = Self { time: Duration::from_millis(15), keys: 1 };
 }
@@ -109,6 +108,41 @@ impl WalkStep {
             let is_over = step.keys.len() == limits.keys || clock.instant() - begun >= limits.time;
             if step.next.is_none() || is_over {
                 return Ok(step);
+            }
+        }
+    }
+}
+
+/// How many keys a step has met.
+#[derive(Default)]
+pub(super) struct WalkCount {
+    pub(super) keys: u64,
+    /// The key after which the next step begins, if there is one.
+    pub(super) next: Option<String>,
+}
+
+impl WalkCount {
+    /// Counts the keys below a prefix, from the key `after` on. A further part is begun within
+    /// `time`.
+    ///
+    /// # Errors
+    /// As of [`WalkStep::read`].
+    pub(super) fn read(
+        view: &View<'_>,
+        place: KeyPlace<'_>,
+        sought: Sought<'_>,
+        time: Duration,
+    ) -> Result<Self, Refusal> {
+        let clock = &*view.console.clock;
+        let begun = clock.instant();
+        let mut count = Self { keys: 0, next: place.after.map(str::to_owned) };
+        loop {
+            let further = KeyPlace { after: count.next.as_deref(), ..place };
+            let part = part(view, further, sought)?;
+            count.keys += part.keys.len() as u64;
+            count.next = part.next;
+            if count.next.is_none() || clock.instant() - begun >= time {
+                return Ok(count);
             }
         }
     }
