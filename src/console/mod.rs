@@ -20,7 +20,7 @@
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
 //! | `document_words`, `text_diff` | the documents of a bucket in words; what an edit of one changes |
 //! | `copy` | copies of objects and versions |
-//! | `form`, `pair_rows`, `seen` | the fields of forms; rows of names and values; what a form showed |
+//! | `form`, `pair_rows`, `quota_fields`, `seen` | the fields of forms; rows of names and values; the limits of a quota; what a form showed |
 //! | `grant_words` | grants in words |
 //! | `tickets` | new keys, until they are shown |
 //! | `assets` | the style sheet and the scripts |
@@ -47,6 +47,7 @@ mod oidc;
 mod pages;
 mod pair_rows;
 mod proxies;
+mod quota_fields;
 mod rewind;
 mod rules;
 mod s3_client;

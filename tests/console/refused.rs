@@ -301,7 +301,7 @@ fn forms_of_a_user_overwrite_nothing_that_another_hand_changed() {
     let (site, directory) = users::site();
     let mut browser = site.signed_in("owner");
     let page = browser.get("users");
-    let seen = shown(&page, "value=\"a\u{202e}b\"");
+    let seen = shown(&page, "data-form=\"grants\"><input type=\"hidden\" name=\"name\" value=\"a\u{202e}b\"");
     let fields = |change: &'static str, shown: &str| {
         let name = "a\u{202e}b".to_owned();
         [

@@ -88,12 +88,16 @@ fn rules_tell_what_they_take_now_or_next() {
     set(&mut browser, "lifecycle", &rules);
     site.server.clock.advance(Duration::from_secs(10 * 24 * 60 * 60));
     let page = site.signed_in("owner").get("settings?name=b");
+    assert!(!page.text().contains("due now"), "{}", page.text());
+    shows(&page, &["settings?name=b&#38;effect=1#expiry\">What they take now</a>"]);
+    let page = site.signed_in("owner").get("settings?name=b&effect=1");
+    assert!(!page.text().contains("What they take now"), "{}", page.text());
     shows(
         &page,
         &[
             ">soon</a>: keys that begin with tmp/: objects expire after 3 days. <strong>2 due now (10 B)</strong>",
             ">late</a>: keys that begin with kept: objects expire after 90 days. <strong>the first is due on 2026-05-02 00:00:00</strong>",
-            ">none</a>: keys that begin with nothing/: objects expire after 1 days</li>",
+            ">none</a>: keys that begin with nothing/: objects expire after 1 day</li>",
         ],
     );
 }
@@ -179,11 +183,18 @@ fn a_document_is_edited_as_text_beside_what_it_would_change() {
 fn administrators_see_which_users_may_do_something_in_a_bucket() {
     let (site, _directory) = users::site();
     let page = site.signed_in("owner").get("settings?name=b");
+    assert!(!page.text().contains("class=\"matrix\""), "it takes long: {}", page.text());
+    let link = "settings?name=b&#38;users=1#access\">What each user may do here</a>";
+    shows(&page, &[link]);
+    let page = site.signed_in("owner").get("settings?name=b&users=1");
     let table =
         page.text().split("<table class=\"matrix\">").nth(1).unwrap().split("</table>").next().unwrap();
     // Those of the users file who are in effect and may do something here.
     let reader = table.split("<th scope=\"row\">reader</th>").nth(1).unwrap();
     assert!(reader.starts_with("<td title=\"yes\">"), "{table}");
     assert!(!table.contains("⟨U+202E⟩"), "{table}");
-    assert!(!site.signed_in("reader").get("settings?name=b").text().contains("class=\"matrix\""));
+    for address in ["settings?name=b", "settings?name=b&users=1"] {
+        let page = site.signed_in("reader").get(address);
+        assert!(!page.text().contains("class=\"matrix\"") && !page.text().contains("What each user"));
+    }
 }

@@ -263,6 +263,52 @@ fn the_table_tells_what_users_may_do_and_when_their_keys_were_used() {
 }
 
 #[test]
+fn administrators_set_the_quotas_of_users() {
+    let (site, directory) = site();
+    let mut owner = site.signed_in("owner");
+    let shown_of = |page: &str, user: &str| {
+        let forms = page.split("data-form=\"user-quota\">").skip(1);
+        let mut of_user = forms.filter(|form| {
+            form.starts_with(&format!("<input type=\"hidden\" name=\"name\" value=\"{user}\">"))
+        });
+        let form = of_user.next().unwrap_or_else(|| panic!("no form of {user} in {page}"));
+        form.split("name=\"shown\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let before = shown_of(owner.get("users").text(), "reader");
+    let fields = [("bytes", "2MiB"), ("buckets", "3"), ("shown", &*before)];
+    assert_eq!(change(&mut owner, "quota", "reader", &fields), 303);
+    let page = owner.get("users");
+    for text in [
+        "Saved the quota of reader",
+        "Quota: 0 B of 2.0 MiB",
+        "Quota: 0 of 3 buckets",
+        "name=\"bytes\" value=\"2097152\"",
+    ] {
+        assert!(page.text().contains(text), "{text} in {}", page.text());
+    }
+    assert_eq!(change(&mut owner, "quota", "reader", &fields), 409, "it is another meanwhile");
+    let after = shown_of(page.text(), "reader");
+    let wrong = [("bytes", "much"), ("shown", &*after)];
+    let answer = owner.post("user", &[&[("change", "quota"), ("name", "reader")][..], &wrong].concat());
+    assert!(
+        answer.status == 400 && answer.text().contains("name=\"bytes\" value=\"much\""),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(change(&mut owner, "quota", "reader", &[("shown", &*after)]), 303);
+    assert!(!owner.get("users").text().contains("Quota: "));
+    assert!(!directory.has_changed(), "the users file has no part in it");
+    // Others may neither see the page nor set anything.
+    let mut reader = site.signed_in("reader");
+    assert_eq!(change(&mut reader, "quota", "reader", &[("bytes", "1GiB"), ("shown", &*after)]), 403);
+    let fields = [("change", "quota"), ("name", "reader"), ("bytes", "1GiB"), ("shown", &*after)];
+    for lines in [&[("sec-fetch-site", "same-site")][..], &[]] {
+        assert_eq!(owner.post_with("user", &fields, lines).status, 403);
+    }
+    assert!(!owner.get("users").text().contains("Quota: "));
+}
+
+#[test]
 fn the_last_use_of_a_key_outlives_a_change_of_the_users() {
     let site = Site::new();
     let authenticator = &site.server.authenticator;

@@ -21,26 +21,38 @@ pub(super) struct ExpiryRule {
     pub(super) link: Option<String>,
 }
 
-/// The rules of a bucket that has so many versions, as far as that is known.
-pub(super) fn rules(
+/// Whether it is counted what rules take from a bucket that has so many versions, as far as that is
+/// known.
+pub(super) fn is_counted(versions: Option<u64>) -> bool {
+    versions.is_some_and(|versions| versions <= COUNTED_VERSIONS_MAX)
+}
+
+/// The rules of a bucket, with what each takes now if its versions are counted. That reads all of
+/// them.
+pub(super) fn rules_with_effect(
     view: &View<'_>,
     bucket: &str,
     document: &ShownDocument,
     versions: Option<u64>,
 ) -> Vec<ExpiryRule> {
-    let listed = lifecycle_rules::listed(&document.text);
-    let is_counted = versions.is_some_and(|versions| versions <= COUNTED_VERSIONS_MAX) && !listed.is_empty();
-    let effect = match is_counted {
-        true => view.console.service.lifecycle_effect(
-            &view.visitor.identity,
-            view.request,
-            bucket,
-            document.text.as_bytes(),
-        ),
+    let identity = &view.visitor.identity;
+    let text = document.text.as_bytes();
+    let effect = match is_counted(versions) && !document.text.is_empty() {
+        true => view.console.service.lifecycle_effect(identity, view.request, bucket, text),
         false => Ok(LifecycleEffect::default()),
     };
     // Who may not change the rules is not told what they take.
-    let effects = effect.unwrap_or_default().rules;
+    rules(view, bucket, document, &effect.unwrap_or_default().rules)
+}
+
+/// The rules of a bucket. `effects` has what they take, by their ids.
+pub(super) fn rules(
+    view: &View<'_>,
+    bucket: &str,
+    document: &ShownDocument,
+    effects: &[(String, RulePreview)],
+) -> Vec<ExpiryRule> {
+    let listed = lifecycle_rules::listed(&document.text);
     let mut rows = Vec::with_capacity(listed.len());
     for rule in listed {
         let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
@@ -64,6 +76,6 @@ fn in_words(preview: &RulePreview) -> String {
     match (due.count, preview.next) {
         (0, Some(next)) => format!("the first is {verb} on {}", text::time(&next.to_iso8601())),
         (0, None) => String::new(),
-        (count, _) => format!("{count} {verb} now ({})", text::size(due.bytes)),
+        (count, _) => format!("{} {verb} now ({})", text::count(count), text::size(due.bytes)),
     }
 }

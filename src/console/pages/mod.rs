@@ -37,6 +37,7 @@ mod state;
 mod state_tabs;
 mod tagging;
 mod undo;
+mod user_quota;
 mod user_refusal;
 mod user_rows;
 mod users;

@@ -3,6 +3,7 @@
 use super::super::form::decoded;
 use super::super::notification_rules;
 use super::super::pair_rows;
+use super::super::quota_fields;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::documents::{self, ENCRYPTION};
@@ -119,24 +120,7 @@ fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
     if let Some(present) = quota_shown(view, bucket) {
         seen::check_digest(view.given("shown"), &present)?;
     }
-    let mut quota = serde_json::Map::new();
-    for name in ["bytes", "index_bytes"] {
-        if let Some(size) = view.given(name) {
-            let size = size
-                .parse::<bytesize::ByteSize>()
-                .map_err(|_| Refusal::new(400, "A size is written as 10GiB."))?;
-            quota.insert(name.to_owned(), size.as_u64().into());
-        }
-    }
-    for name in ["objects", "uploads"] {
-        if let Some(count) = view.given(name) {
-            let count = count
-                .parse::<u64>()
-                .map_err(|_| Refusal::new(400, "A number of objects or uploads has digits alone."))?;
-            quota.insert(name.to_owned(), count.into());
-        }
-    }
-    change(view, bucket, "quota", Some(serde_json::Value::Object(quota).to_string()))
+    change(view, bucket, "quota", Some(quota_fields::read(&view.params)?))
 }
 
 /// Sets a sub-resource, or removes it.

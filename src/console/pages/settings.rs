@@ -7,6 +7,7 @@ use super::super::document_words;
 use super::super::form::EnteredFields;
 use super::super::notification_rules;
 use super::super::pair_rows::{self, PairRow};
+use super::super::quota_fields::QuotaFields;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::text::{self, visible};
@@ -56,9 +57,14 @@ struct SettingsPage<'a> {
     /// The policy and the cross-origin rules, a sentence each.
     statements: Vec<String>,
     cors: Vec<String>,
-    /// The users who may do something here; `None` where the user may not see them.
+    /// The users who may do something here, if they were asked for; `None` where the user may not
+    /// see them.
     users: Option<Vec<AccessRow>>,
+    /// The page with them.
+    users_link: String,
     expiry: Vec<ExpiryRule>,
+    /// The page with what the rules take now; `None` where that is told, or not known.
+    effect_link: Option<String>,
     website: Option<String>,
     /// The address of the website, if the server has websites.
     website_address: Option<String>,
@@ -103,14 +109,15 @@ struct UsageRow {
     objects: u64,
     bytes: String,
     index_bytes: String,
-    quota_bytes: String,
-    quota_objects: String,
-    quota_uploads: String,
-    quota_index_bytes: String,
+    quota: QuotaFields,
     /// The bytes of the index that the quota allows; empty where there is no limit.
     index_bytes_in_force: String,
-    /// What the form of the quota shows, as its field has it.
-    quota_shown: String,
+}
+
+impl UsageRow {
+    fn shown_objects(&self) -> String {
+        text::count(self.objects)
+    }
 }
 
 /// The encryption of new objects that ask for none.
@@ -171,7 +178,17 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let policy = text_of("policy");
     let usage = usage(view, bucket);
     let versions = usage.as_ref().map(|usage| usage.objects);
-    let expiry = find("lifecycle").map(|document| expiry::rules(view, bucket, document, versions));
+    let asks_for_effect = is_asked_for(view, "effect");
+    let expiry = find("lifecycle").map(|document| match asks_for_effect {
+        true => expiry::rules_with_effect(view, bucket, document, versions),
+        false => expiry::rules(view, bucket, document, &[]),
+    });
+    let expiry = expiry.unwrap_or_default();
+    let has_effect = find("lifecycle").is_some_and(|document| document.may_set)
+        && expiry::is_counted(versions)
+        && !(expiry.is_empty() || asks_for_effect);
+    let more =
+        |name, place: &str| view.link("settings", &[("name", Some(bucket)), (name, Some("1"))]) + place;
     let limits = view.console.service.bucket_limits_for(&view.visitor.identity, view.request, &[bucket]);
     let page = SettingsPage {
         page: view.page(),
@@ -192,8 +209,10 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         policy_shown: seen::digest(policy),
         statements: text::all_visible(&document_words::policy(policy)),
         cors: text::all_visible(&document_words::cors(text_of("cors"))),
-        users: users(view, bucket),
-        expiry: expiry.unwrap_or_default(),
+        users: if is_asked_for(view, "users") { users(view, bucket) } else { None },
+        users_link: more("users", "#access"),
+        expiry,
+        effect_link: has_effect.then(|| more("effect", "#expiry")),
         website: document_words::website(text_of("website")).map(|words| visible(&words).into_owned()),
         website_address: website_address(view, bucket),
         events: events(text_of(notification_rules::DOCUMENT)),
@@ -202,6 +221,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         documents,
     };
     Ok(html(200, &page.page, &page))
+}
+
+/// Whether the address asks for a part of the page that takes long.
+fn is_asked_for(view: &View<'_>, part: &str) -> bool {
+    view.request.method == Method::Get && view.given(part).is_some()
 }
 
 fn tag_rows(view: &View<'_>, document: &ShownDocument) -> TagRows {
@@ -273,7 +297,7 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
 
 /// What the form of the quota shows; `None` where the user may not see the quota.
 pub(super) fn quota_shown(view: &View<'_>, bucket: &str) -> Option<String> {
-    usage(view, bucket).map(|usage| usage.quota_shown)
+    usage(view, bucket).map(|usage| usage.quota.shown)
 }
 
 fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
@@ -286,18 +310,9 @@ fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
         objects: used.get("objects")?.as_u64()?,
         bytes: text::size(used.get("bytes")?.as_u64()?),
         index_bytes: text::size(used.get("index_bytes")?.as_u64()?),
-        quota_shown: seen::digest(&quota.to_string()),
-        quota_bytes: limit_in(quota, "bytes"),
-        quota_objects: limit_in(quota, "objects"),
-        quota_uploads: limit_in(quota, "uploads"),
-        quota_index_bytes: limit_in(quota, "index_bytes"),
+        quota: QuotaFields::of(quota),
         index_bytes_in_force: index_bytes_in_force.map(text::size).unwrap_or_default(),
     })
-}
-
-/// A limit as a field shows it; empty without a limit.
-fn limit_in(quota: &serde_json::Value, name: &str) -> String {
-    quota.get(name).and_then(serde_json::Value::as_u64).map(|limit| limit.to_string()).unwrap_or_default()
 }
 
 /// The state of versions: `Enabled`, `Suspended` or nothing; `None` where the user may not see it.

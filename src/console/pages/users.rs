@@ -9,9 +9,11 @@ use super::super::text::visible;
 use super::super::tickets::{NewKeys, NewKeysPlace};
 use super::account::{self, AccountRow};
 use super::roles::{OfferedRole, ROLES, grants_of};
+use super::user_quota::{self, UserQuota};
 use super::user_refusal::refusal;
 use super::user_rows::{self, AccessRow, UserLine};
 use super::{Page, View, html, new_keys, see_other};
+use crate::auth::Users;
 use crate::s3::{Method, Response, uri};
 use crate::service::{GrantEntry, GroupEntry, PolicyEntry, UserChange, UserEntry};
 
@@ -46,6 +48,9 @@ struct Row<'a> {
     /// Its service accounts.
     accounts: Vec<AccountRow>,
     key_entered: EnteredFields<'a>,
+    /// `None` where the visitor may not see it, and for those who own nothing.
+    quota: Option<UserQuota>,
+    quota_entered: EnteredFields<'a>,
     /// What it may do in each bucket, if that was asked for.
     access: Option<Vec<AccessRow>>,
     /// The page with that.
@@ -91,6 +96,9 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry, at: usize) -> Result<Row<'a>, Re
     let shown = shown(&user);
     let shown_name = visible(&user.name).into_owned();
     let has_previous = user.access_keys.len() > 1;
+    let owns = user.name != Users::ANONYMOUS;
+    let quota = if owns { UserQuota::read(view, &user.name) } else { None };
+    let quota_entered = view.entered(&[("name", &user.name), ("change", "quota")]);
     Ok(Row {
         user,
         shown,
@@ -102,6 +110,8 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry, at: usize) -> Result<Row<'a>, Re
         anchor,
         accounts,
         key_entered,
+        quota,
+        quota_entered,
         access,
         access_link,
     })
@@ -138,6 +148,9 @@ fn shown(user: &UserEntry) -> String {
 /// # Errors
 /// The form is not one of the page, or the user may not change users.
 pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
+    if view.given("change") == Some("quota") {
+        return user_quota::set(view);
+    }
     let name = view.required("name")?.to_owned();
     // Whoever may not list the users may change none, which the change itself finds and notes.
     let present = view.console.service.users(&view.visitor.identity).unwrap_or_default();
