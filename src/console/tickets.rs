@@ -22,6 +22,8 @@ pub(super) struct NewKeys {
     pub(super) keys: KeyPair,
     /// Whether the keys before these are still valid.
     pub(super) has_previous: bool,
+    /// The service account whose keys these are to take the place of.
+    pub(super) replaces: Option<String>,
     /// The page that made them.
     pub(super) made_by: NewKeysPlace,
 }
@@ -90,7 +92,7 @@ mod tests {
     fn new_keys(holder: &str) -> NewKeys {
         let keys = KeyPair { access_key: "AK".to_owned(), secret_key: Secret::new("secret") };
         let made_by = NewKeysPlace::Users;
-        NewKeys { holder: holder.to_owned(), keys, has_previous: false, made_by }
+        NewKeys { holder: holder.to_owned(), keys, has_previous: false, replaces: None, made_by }
     }
 
     fn at(minutes: u64) -> Timestamp {

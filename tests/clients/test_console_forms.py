@@ -516,6 +516,9 @@ def users(forms, page, s3):
     forms.open("users", "Users")
     forms.send("end-keys", "End the previous keys", within=card.locator("form[data-form=end-keys]"))
     page.get_by_text("(previous)").wait_for(state="detached")
+    forms.send("user-quota", "Set the quota", within=card.locator("form[data-form=user-quota]"), **{"Most buckets": "3"})
+    page.get_by_text("Saved the quota of camera").wait_for()
+    card.get_by_text("Quota: 0 of 3 buckets").wait_for()
     create = card.locator("form[data-form=create-user-key]")
     forms.send("create-user-key", "Make a further key", "It may only read", within=create, **{"Label of a further key": "camera-tablet"})
     forms.heading("Keys of camera-tablet")
@@ -575,9 +578,20 @@ def account(forms, page, server, access_key, secret_key):
     phone = server.client(**dict(zip(("access_key", "secret_key"), [code.inner_text() for code in page.locator("dd code").all()])))
     assert phone.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
     forms.open("account", "My account")
-    forms.send("delete-key", "Delete the key")
+    forms.send("replace-key", "Replace the key viewer-phone")
+    forms.heading("Keys of viewer-phone-2")
+    replaced = server.client(**dict(zip(("access_key", "secret_key"), [code.inner_text() for code in page.locator("dd code").all()])))
+    for client in [phone, replaced]:
+        assert client.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
+        assert refusal(client.put_object, Bucket="box", Key="kept.txt", Body=b"") == ("AccessDenied", 403)
+    forms.send("end-replaced", "Delete the old key")
     page.get_by_text("Deleted the access key viewer-phone").wait_for()
     assert refusal(phone.get_object, Bucket="box", Key="kept.txt") == ("InvalidAccessKeyId", 403)
+    assert replaced.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
+    forms.open("account", "My account")
+    forms.send("delete-key", "Delete the key")
+    page.get_by_text("Deleted the access key viewer-phone-2").wait_for()
+    assert refusal(replaced.get_object, Bucket="box", Key="kept.txt") == ("InvalidAccessKeyId", 403)
     for form, button in [("end-session", re.compile("^End the session of ")), ("end-others", "End all other sessions")]:
         elsewhere = signed_in_elsewhere(server, access_key, secret_key)
         forms.open("account", "My account")

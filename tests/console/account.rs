@@ -146,6 +146,48 @@ fn users_make_and_delete_keys_of_their_own() {
 }
 
 #[test]
+fn a_key_is_replaced_by_one_like_it_and_ended_from_the_page_of_the_new_one() {
+    let (site, directory) = users::site();
+    let mut reader = site.signed_in("reader");
+    let page = reader.get("account");
+    let offered = |name: &str| page.text().contains(&format!("aria-label=\"Replace the key {name}\""));
+    assert!(offered("laptop") && offered("camera") && !offered("old"), "{}", page.text());
+    let answer = reader.post("account", &[("change", "replace-key"), ("account", "camera")]);
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let address = answer.header("Location").unwrap().to_owned();
+    let shown = reader.get(&address);
+    for text in [
+        "<h1>Keys of camera-2</h1>",
+        "<input type=\"hidden\" name=\"change\" value=\"delete-key\"><input type=\"hidden\" name=\"account\" value=\"camera\">",
+        "The key camera stays valid until it is deleted.",
+    ] {
+        assert!(shown.text().contains(text), "{text} in {}", shown.text());
+    }
+    let answer = reader.post("account", &[("change", "delete-key"), ("account", "camera")]);
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let user = || "reader".to_owned();
+    let like = NewServiceAccount {
+        name: "camera-2".to_owned(),
+        policy: None,
+        expires: Some("2030-01-01T00:00:00.000Z".to_owned()),
+    };
+    let expected = [
+        UserChange::CreateServiceAccount { user: user(), account: like },
+        UserChange::DeleteServiceAccount { user: user(), account: "camera".to_owned() },
+    ];
+    assert_eq!(directory.changes(), expected);
+    // One that has ended must not come to life, and those of others are none.
+    for (account, status) in [("old", 409), ("of-somebody-else", 404), ("", 400)] {
+        let answer = reader.post("account", &[("change", "replace-key"), ("account", account)]);
+        assert_eq!(answer.status, status, "{account}");
+    }
+    let fields = [("change", "replace-key"), ("account", "camera")];
+    assert_eq!(reader.post_with("account", &fields, &[("sec-fetch-site", "same-site")]).status, 403);
+    assert_eq!(site.signed_in("owner").post("account", &fields).status, 404, "it is the reader's");
+    assert_eq!(directory.changes().len(), 2);
+}
+
+#[test]
 fn without_a_users_file_the_page_has_the_sessions_alone() {
     let site = Site::new();
     let page = site.signed_in("reader").get("account");

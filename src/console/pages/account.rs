@@ -200,6 +200,7 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
         "end-session" => end_session(view),
         "end-others" => end_others(view),
         "create-key" => create_key(view),
+        "replace-key" => replace_key(view),
         "delete-key" => delete_key(view),
         "page-keys" => set_page_keys(view),
         _ => Err(Refusal::new(400, "There is no such change.")),
@@ -260,7 +261,14 @@ pub(super) fn new_account(view: &View<'_>) -> Result<NewServiceAccount, Refusal>
 }
 
 fn create_key(view: &View<'_>) -> Result<Response, Refusal> {
-    let account = new_account(view)?;
+    make_key(view, new_account(view)?, None)
+}
+
+fn make_key(
+    view: &View<'_>,
+    account: NewServiceAccount,
+    replaces: Option<String>,
+) -> Result<Response, Refusal> {
     let name = account.name.clone();
     let user = view.visitor.identity.name().to_owned();
     let change = UserChange::CreateServiceAccount { user, account };
@@ -268,7 +276,46 @@ fn create_key(view: &View<'_>) -> Result<Response, Refusal> {
     let keys = made.map_err(|error| refusal(&error))?;
     let keys = keys.ok_or_else(|| Refusal::new(400, "This user has no keys."))?;
     let made_by = NewKeysPlace::Account;
-    Ok(new_keys::lead_to(view, NewKeys { holder: name, keys, has_previous: false, made_by }))
+    Ok(new_keys::lead_to(view, NewKeys { holder: name, keys, has_previous: false, replaces, made_by }))
+}
+
+/// Makes a key like one of the user's, which stays valid until it is deleted.
+fn replace_key(view: &View<'_>) -> Result<Response, Refusal> {
+    let old = view.required("account")?;
+    let entry = view.console.service.own_entry(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let accounts = entry.unwrap_or_default().service_accounts;
+    let account = accounts.iter().find(|account| account.name == old);
+    let account = account.ok_or_else(|| Refusal::new(404, "There is no such key any more."))?;
+    let has_ended = account.expires.as_deref().and_then(Timestamp::parse_iso8601);
+    if has_ended.is_some_and(|end| end <= view.console.clock.now()) {
+        return Err(Refusal::new(409, "This key has ended. Create a new one, and delete it."));
+    }
+    let policy = match account.policies.as_deref() {
+        None => None,
+        Some([policy]) => Some(policy.clone()),
+        Some(_) => {
+            let message = "This key is limited by several policies. Create a new one, and delete it.";
+            return Err(Refusal::new(409, message));
+        }
+    };
+    let taken: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
+    let like = NewServiceAccount { name: next_label(old, &taken), policy, expires: account.expires.clone() };
+    make_key(view, like, Some(old.to_owned()))
+}
+
+/// The label of the key after one: `laptop`, `laptop-2`, `laptop-3`.
+fn next_label(label: &str, taken: &[&str]) -> String {
+    let numbered =
+        label.rsplit_once('-').and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));
+    let (stem, number) = numbered.unwrap_or((label, 1));
+    let mut number = number;
+    loop {
+        number = number.saturating_add(1);
+        let next = format!("{stem}-{number}");
+        if !taken.contains(&&*next) || number == u32::MAX {
+            return next;
+        }
+    }
 }
 
 fn delete_key(view: &View<'_>) -> Result<Response, Refusal> {
@@ -280,4 +327,17 @@ fn delete_key(view: &View<'_>) -> Result<Response, Refusal> {
     made.map_err(|error| refusal(&error))?;
     view.tell(told);
     Ok(see_other(&view.link("account", &[])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_after_one_is_free() {
+        assert_eq!(next_label("laptop", &["laptop"]), "laptop-2");
+        assert_eq!(next_label("laptop-2", &["laptop-2", "laptop-3"]), "laptop-4");
+        assert_eq!(next_label("a-b", &[]), "a-b-2");
+        assert_eq!(next_label("a-4294967295", &[]), "a-4294967295");
+    }
 }

@@ -17,6 +17,8 @@ struct NewKeysPage<'a> {
     keys: KeyPair,
     /// Whether the keys before these are valid still.
     has_previous: bool,
+    /// The service account whose keys these are to take the place of.
+    replaces: Option<String>,
     made_by: NewKeysPlace,
     endpoint: String,
     region: &'a str,
@@ -49,6 +51,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         holder: visible(&new_keys.holder).into_owned(),
         keys: new_keys.keys,
         has_previous: new_keys.has_previous,
+        replaces: new_keys.replaces,
         made_by: new_keys.made_by,
         endpoint: view.s3_origin(),
         region: view.console.service.region(),

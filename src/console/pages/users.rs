@@ -168,7 +168,7 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
                 change => change.name().to_owned(),
             };
             let made_by = NewKeysPlace::Users;
-            Ok(new_keys::lead_to(view, NewKeys { holder, keys, has_previous, made_by }))
+            Ok(new_keys::lead_to(view, NewKeys { holder, keys, has_previous, replaces: None, made_by }))
         }
         None => {
             view.tell(format!("Saved the user {}", visible(change.name())));
