@@ -51,11 +51,42 @@ def test_refused_files_say_why_and_are_tried_again_together(folder, visit, s3, b
     assert administrator.page.evaluate(quota, [address, '{"objects": 0}']) == 200
     choose(folder, tmp_path, ["a.txt", "b.txt"])
     folder.get_by_text("Uploaded 0 of 2 files (0 %), 2 not uploaded").wait_for()
-    assert "quota" in folder.locator("#uploads li em").first.inner_text().lower()
+    reason = folder.locator("#uploads li em").first
+    assert "quota" in reason.inner_text().lower() and "(2 files)" in reason.inner_text()
+    # In vain: they stand together again.
+    with folder.expect_response(lambda response: response.status == 403):
+        folder.get_by_role("button", name="Try these 2 again").click()
+    folder.get_by_text("Uploaded 0 of 2 files (0 %), 2 not uploaded").wait_for()
+    folder.get_by_role("button", name="Try these 2 again").wait_for()
     assert administrator.page.evaluate(quota, [address, "{}"]) == 200
     folder.get_by_role("button", name="Try all 2 again").click()
     uploaded(folder, 2)
+    assert folder.locator("#uploads li").count() == 0
     assert contents(s3, bucket) == {"a.txt": "after", "b.txt": "after"}
+
+
+def test_failures_stand_together_by_their_reasons(folder, s3, bucket, tmp_path):
+    for key in ["taken-1", "taken-2"]:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"before")
+    # Two more that the server refuses: the one that is asked last by itself.
+    folder.route("**/s3?*key=lost*", lambda route: route.fulfill(status=400, content_type="application/xml", body="<Error><Message>Nobody takes this.</Message></Error>"))
+    choose(folder, tmp_path, ["taken-1", "lost-1", "taken-2", "lost-2", "good"])
+    folder.get_by_text("Uploaded 1 of 5 files (20 %), 4 not uploaded").wait_for()
+    reasons = folder.locator("#uploads > ul > li")
+    assert sorted(text.split("(")[0].strip() for text in reasons.locator("em").all_inner_texts() if text) == ["Nobody takes this.", "There is an object of this name."]
+    lost = reasons.filter(has_text="Nobody takes this.")
+    assert sorted(lost.locator("li span").all_inner_texts()) == ["lost-1", "lost-2"]
+    # Those whose names are taken have buttons of their own.
+    assert not reasons.filter(has_text="of this name").get_by_role("button", name="Try these").is_visible()
+    folder.unroute("**/s3?*key=lost*")
+    lost.get_by_role("button", name="Try these 2 again").click()
+    folder.get_by_text("Uploaded 3 of 5 files (60 %), 2 not uploaded").wait_for()
+    folder.get_by_role("button", name="Replace taken-1").click()
+    folder.get_by_text("Uploaded 4 of 5 files (80 %), 1 not uploaded").wait_for()
+    assert folder.get_by_text("There is an object of this name.", exact=True).is_visible()
+    folder.get_by_role("button", name="Leave them out").click()
+    assert reasons.count() == 0
+    assert contents(s3, bucket) == {"good": "after", "lost-1": "after", "lost-2": "after", "taken-1": "after", "taken-2": "before"}
 
 
 def test_an_upload_rests_and_goes_on_where_it_was(visit, server, s3, bucket, tmp_path):

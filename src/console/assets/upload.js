@@ -17,6 +17,8 @@ const PACE_SAMPLES = 10;
 const queue = [];
 const active = new Set();
 const failed = new Set();
+// The lists of those that failed, by the reason.
+const reasons = new Map();
 const totals = { files: 0, bytes: 0, doneFiles: 0, doneBytes: 0 };
 // While uploads rest, no further piece is sent. Those that are on their way get through.
 let isResting = false;
@@ -288,7 +290,7 @@ function of(isThere) {
 }
 
 function leaveOut(upload) {
-  failed.delete(upload);
+  forgive(upload);
   upload.line?.remove();
   totals.files -= 1;
   totals.bytes -= upload.file.size;
@@ -296,7 +298,7 @@ function leaveOut(upload) {
 
 // Queues an upload again that did not succeed.
 function again(upload, change = {}) {
-  failed.delete(upload);
+  forgive(upload);
   upload.line.remove();
   queue.push(Object.assign(upload, { isCancelled: false, sent: 0, id: undefined }, change));
   return upload;
@@ -337,6 +339,50 @@ function lineOf(upload) {
   return line;
 }
 
+// Those that failed for one reason stand together, so that a hundred of them need no reading.
+function group(upload, reason) {
+  let shown = reasons.get(reason);
+  if (shown === undefined) {
+    shown = { uploads: new Set(), place: document.createElement("li") };
+    reasons.set(reason, shown);
+    const words = document.createElement("p");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      for (const failure of Array.from(shown.uploads)) again(failure);
+      startNext();
+    });
+    words.append(document.createElement("em"), " ", button);
+    shown.place.append(words, document.createElement("ul"));
+    panel().querySelector("ul").append(shown.place);
+  }
+  upload.reason = reason;
+  shown.uploads.add(upload);
+  shown.place.querySelector("ul").append(upload.line);
+  tellReason(shown);
+}
+
+function tellReason({ uploads, place }) {
+  const [first] = uploads;
+  place.querySelector("em").textContent = uploads.size === 1 ? first.reason : `${first.reason} (${grouped(uploads.size)} files)`;
+  const button = place.querySelector("button");
+  button.textContent = `Try these ${grouped(uploads.size)} again`;
+  // Names that are taken have buttons of their own.
+  button.hidden = uploads.size === 1 || first.isThere;
+}
+
+// An upload is none any more that failed.
+function forgive(upload) {
+  failed.delete(upload);
+  const { reason } = upload;
+  const shown = reasons.get(reason);
+  upload.reason = undefined;
+  if (!shown?.uploads.delete(upload)) return;
+  if (shown.uploads.size > 0) return tellReason(shown);
+  shown.place.remove();
+  reasons.delete(reason);
+}
+
 function note(upload, message) {
   upload.line.querySelector("em").textContent = message;
 }
@@ -349,7 +395,7 @@ function fail(upload, message, isThere) {
   upload.isThere = isThere;
   failed.add(upload);
   upload.line.querySelector("progress").remove();
-  note(upload, message);
+  note(upload, "");
   const button = upload.line.querySelector("button");
   const repeated = button.cloneNode();
   repeated.textContent = isThere ? "Replace it" : "Try again";
@@ -359,6 +405,7 @@ function fail(upload, message, isThere) {
     startNext();
   });
   button.replaceWith(repeated);
+  group(upload, message);
 }
 
 function bytesSent() {
