@@ -243,6 +243,7 @@ impl RequestLogEntry {
         if !self.is_health_check || response.status != 200 {
             if !self.is_question || self.error.is_none() {
                 recorder.last_requests.note(&record, self.place.as_deref());
+                recorder.last_hour.count(&record, self.place.as_deref());
             }
             recorder.access_log.record(&record);
         }

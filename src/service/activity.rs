@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::audit_trail::NotedAct;
+use super::last_hour::BusyNames;
 use super::recent::NotedRequest;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
@@ -22,6 +23,8 @@ pub struct Activity {
     pub requests: Vec<NotedRequest>,
     /// The requests and the bytes of a second, of late.
     pub rates: RequestRates,
+    /// The users and the buckets with the most requests of the last hour.
+    pub busiest: BusyNames,
     /// Uploads in parts that were begun, and neither completed nor aborted.
     pub open_uploads: u64,
     /// The load of the listener of S3 requests; `None` where its engine does not tell it.
@@ -74,11 +77,13 @@ impl Service {
     pub fn activity(&self, identity: &Identity) -> Result<Activity, UserError> {
         check(identity, Action::AdminGetActivity)?;
         let mut requests = self.recorder.last_requests.snapshot();
-        let rates = rates(&requests, self.recorder.clock.now());
+        let now = self.recorder.clock.now();
+        let rates = rates(&requests, now);
+        let busiest = self.recorder.last_hour.busiest(now);
         requests.truncate(SHOWN_MAX);
         let open_uploads = self.context.store.upload_count();
         let load = self.load.get().and_then(|source| source());
-        Ok(Activity { requests, rates, open_uploads, load })
+        Ok(Activity { requests, rates, busiest, open_uploads, load })
     }
 
     /// The last acts that the audit is about, since the start.

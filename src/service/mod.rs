@@ -21,6 +21,7 @@ mod html_sandbox;
 mod iam;
 mod iam_changes;
 mod key_ring;
+mod last_hour;
 mod metrics;
 mod metrics_token;
 mod outbound;
@@ -87,6 +88,8 @@ use history::HistoryKeeper;
 pub use history::{BucketGrowth, HistoryRange};
 pub use html_sandbox::HtmlSandbox;
 pub use iam_changes::{IamChange, ProviderTrust, RoleTrust};
+use last_hour::LastHour;
+pub use last_hour::{BusyName, BusyNames};
 use metrics::Metrics;
 pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
@@ -180,6 +183,7 @@ struct RequestRecorder {
     metrics: Arc<Metrics>,
     recent: Arc<RecentRequests>,
     last_requests: Arc<RequestRing>,
+    last_hour: Arc<LastHour>,
     access_log: Arc<dyn AccessLog>,
     audit: Arc<AuditTrail>,
     /// The logs of buckets, where they are delivered.
@@ -228,6 +232,7 @@ impl Service {
             metrics: Arc::default(),
             recent: Arc::default(),
             last_requests: Arc::default(),
+            last_hour: Arc::default(),
             access_log: Arc::new(ProcessLog),
             audit: Arc::default(),
             bucket_logs: None,

@@ -11,7 +11,8 @@ use crate::support::users::{access_key, secret_key, user};
 /// The rows of the table of a page.
 fn rows(page: &Answer) -> Vec<&str> {
     let text = page.text();
-    let Some((_, rest)) = text.split_once("<tbody>") else { return Vec::new() };
+    let Some((_, log)) = text.split_once("<table class=\"log\">") else { return Vec::new() };
+    let Some((_, rest)) = log.split_once("<tbody>") else { return Vec::new() };
     let body = rest.split("</tbody>").next().unwrap();
     body.split("<tr").skip(1).collect()
 }
@@ -88,6 +89,27 @@ fn looks_of_pages_that_were_refused_and_health_checks_are_left_out() {
     assert!(rows(&page).is_empty(), "{}", page.text());
     let page = site.signed_in("owner").get("activity");
     assert!(!page.text().contains("health"), "{}", page.text());
+}
+
+#[test]
+fn the_busiest_users_and_buckets_of_the_last_hour_are_shown() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    owner.post("create-bucket", &[("name", "busy")]);
+    for _ in 0..3 {
+        owner.put("busy", "k", &[], b"12345");
+    }
+    owner.put("b", "k", &[], b"x");
+    site.browser().get("/not-there/k");
+    let page = owner.get("activity");
+    let (_, part) = page.text().split_once("<caption>Buckets with the most requests</caption>").unwrap();
+    let part = part.split("</table>").next().unwrap();
+    let rows: Vec<_> = part.split("<tr><td>").skip(1).map(|row| row.split('<').next().unwrap()).collect();
+    assert_eq!(rows, ["busy", "b"], "{part}");
+    assert!(page.text().contains("<caption>Users with the most requests</caption>"), "{}", page.text());
+    site.server.clock.advance(Duration::from_secs(61 * 60));
+    let later = site.signed_in("owner").get("activity");
+    assert!(!later.text().contains("<caption>Buckets with the most"), "{}", later.text());
 }
 
 #[test]

@@ -28,7 +28,10 @@ async function refresh() {
     // The session has ended.
     if (live === null) button.setAttribute("aria-pressed", "false");
     else {
+      const isOpen = document.getElementById("busiest")?.open ?? false;
       document.getElementById("live").replaceWith(live);
+      const busiest = document.getElementById("busiest");
+      if (busiest !== null) busiest.open = isOpen;
       tellTimes(live);
     }
   } catch {

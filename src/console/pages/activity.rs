@@ -10,7 +10,7 @@ use super::state_tabs::StateTabs;
 use super::user_refusal::refusal;
 use super::{Page, View, html};
 use crate::s3::{Response, uri};
-use crate::service::{Activity, NotedRequest};
+use crate::service::{Activity, BusyName, NotedRequest};
 
 /// How the sender of a request is called who is not known, also in the filter.
 const UNKNOWN: &str = "(unknown)";
@@ -45,6 +45,7 @@ struct ActivityPage<'a> {
     status: &'a str,
     classes: &'static [StatusClass],
     is_filtered: bool,
+    busiest: [BusyTable; 2],
     rows: Vec<ActivityRow>,
     /// Requests that the filters leave out.
     hidden: usize,
@@ -62,6 +63,20 @@ struct NowFigure {
 struct FilterChoice<'a> {
     chosen: &'a str,
     offered: BTreeSet<String>,
+}
+
+/// Users, or buckets, with the most requests of the last hour.
+struct BusyTable {
+    title: &'static str,
+    /// The column of the names.
+    of: &'static str,
+    rows: Vec<BusyRow>,
+}
+
+struct BusyRow {
+    name: String,
+    requests: String,
+    bytes: String,
 }
 
 /// A request on the page.
@@ -112,6 +127,10 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         classes: &CLASSES,
         is_filtered: filters.iter().any(|(_, value)| value.is_some()),
         hidden: activity.requests.len() - rows.len(),
+        busiest: [
+            busy_table("Users with the most requests", "User", &activity.busiest.users),
+            busy_table("Buckets with the most requests", "Bucket", &activity.busiest.buckets),
+        ],
         rows,
         again: view.link("activity", &filters),
     };
@@ -125,7 +144,7 @@ fn figures(activity: &Activity) -> Vec<NowFigure> {
         NowFigure { name: "Requests a second", value: format!("{:.1}", rates.requests) },
         NowFigure { name: "In", value: format!("{}/s", text::size(rates.received_bytes as u64)) },
         NowFigure { name: "Out", value: format!("{}/s", text::size(rates.sent_bytes as u64)) },
-        NowFigure { name: "Open uploads", value: activity.open_uploads.to_string() },
+        NowFigure { name: "Open uploads", value: text::count(activity.open_uploads) },
     ];
     if let Some(load) = activity.load {
         let busy = format!("{} of {}", load.busy_workers, load.workers);
@@ -134,6 +153,15 @@ fn figures(activity: &Activity) -> Vec<NowFigure> {
         figures.push(NowFigure { name: "Connections", value: load.connections.to_string() });
     }
     figures
+}
+
+fn busy_table(title: &'static str, of: &'static str, busy: &[BusyName]) -> BusyTable {
+    let rows = busy.iter().map(|it| BusyRow {
+        name: visible(&it.name).into_owned(),
+        requests: text::count(it.requests),
+        bytes: text::size(it.bytes),
+    });
+    BusyTable { title, of, rows: rows.collect() }
 }
 
 /// What a filter offers: what is there, and what was chosen.
