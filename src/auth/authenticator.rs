@@ -178,6 +178,12 @@ impl Authenticator {
         self.users().find(access_key)?.last_used()
     }
 
+    /// When a session of a user was used last, or a service account; `None` for never since the
+    /// start, and for an unknown one.
+    pub fn sessions_last_used(&self, name: &str) -> Option<Timestamp> {
+        self.users().named(name)?.session_use().time()
+    }
+
     /// A user as if it had sent `request`; `None` for one who is not in effect.
     pub fn identity_of_user(&self, name: &str, request: &Request<'_>) -> Option<Identity> {
         let users = self.users();

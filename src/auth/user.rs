@@ -28,6 +28,8 @@ pub(super) struct User {
     sessions_after: Option<Timestamp>,
     created: Option<Timestamp>,
     facts: PrincipalFacts,
+    /// The last use of a session of it.
+    used: LastUse,
 }
 
 impl User {
@@ -57,6 +59,7 @@ impl User {
             sessions_after,
             created: None,
             facts,
+            used: LastUse::default(),
         }
     }
 
@@ -76,6 +79,11 @@ impl User {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The last use of a session of it.
+    pub(super) fn session_use(&self) -> &LastUse {
+        &self.used
     }
 
     /// How ACLs know it.
@@ -156,6 +164,29 @@ impl User {
     }
 }
 
+/// When keys were used last, in milliseconds since 1970; 0 for never since the start.
+#[derive(Debug, Default)]
+pub(super) struct LastUse(AtomicU64);
+
+impl LastUse {
+    /// Notes a use, to the second. Every request has one, so it takes no lock, and writes once a
+    /// second: the processors that read the key share its memory.
+    pub(super) fn note(&self, at: Timestamp) {
+        let noted = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
+        if noted.as_secs() != at.as_secs() {
+            self.0.store(at.as_millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// The time; `None` for never since the start of the server.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(Timestamp::from_millis(millis)),
+        }
+    }
+}
+
 /// A user by one of its access keys, or a session by its own.
 #[derive(Debug)]
 pub(super) struct Signer {
@@ -164,15 +195,14 @@ pub(super) struct Signer {
     session: Option<Arc<SenderSession>>,
     secret: Secret,
     signing_keys: SigningKeys,
-    /// When it was used last, in milliseconds since 1970; 0 for never since the start.
-    used: AtomicU64,
+    used: LastUse,
 }
 
 impl Signer {
     pub(super) fn new(user: &Arc<User>, access_key: &str, secret: Secret) -> Self {
         let user = Arc::clone(user);
         let signing_keys = SigningKeys::default();
-        let used = AtomicU64::new(0);
+        let used = LastUse::default();
         Self { user, access_key: access_key.into(), session: None, secret, signing_keys, used }
     }
 
@@ -187,21 +217,17 @@ impl Signer {
         Self { session, ..Self::new(user, &self.access_key, self.secret.clone()) }
     }
 
-    /// Notes that it was used, to the second. Every request does, so it takes no lock, and writes
-    /// once a second: the processors that read the key share its memory.
+    /// Notes that it was used. A use of a session is one of its user.
     pub(super) fn note_use(&self, at: Timestamp) {
-        let noted = Timestamp::from_millis(self.used.load(Ordering::Relaxed));
-        if noted.as_secs() != at.as_secs() {
-            self.used.store(at.as_millis(), Ordering::Relaxed);
+        self.used.note(at);
+        if self.session.is_some() {
+            self.user.used.note(at);
         }
     }
 
     /// When it was used last; `None` for never since the start of the server.
     pub(super) fn last_used(&self) -> Option<Timestamp> {
-        match self.used.load(Ordering::Relaxed) {
-            0 => None,
-            millis => Some(Timestamp::from_millis(millis)),
-        }
+        self.used.time()
     }
 
     pub(super) fn access_key(&self) -> &Arc<str> {

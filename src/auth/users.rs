@@ -378,6 +378,11 @@ impl Users {
                 signer.note_use(used);
             }
         }
+        for (name, user) in &self.by_name {
+            if let Some(used) = before.named(name).and_then(|it| it.session_use().time()) {
+                user.session_use().note(used);
+            }
+        }
     }
 
     /// The user of a name.

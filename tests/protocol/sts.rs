@@ -344,6 +344,20 @@ fn names_and_tags_that_policies_may_allow_take_a_permission() {
 }
 
 #[test]
+fn a_use_of_a_session_is_one_of_its_user() {
+    let server = server();
+    let session = keys(&asked(&server, &[("Action", "GetSessionToken")]).by("catalogue").send());
+    let used = || server.authenticator.sessions_last_used("catalogue");
+    assert_eq!(used(), None);
+    server.request("GET", "/b/lake/a").in_session(&session).send();
+    let first = used().expect("the session was used");
+    server.clock.advance(Duration::from_secs(60));
+    server.authenticator.replace(Users::parse(&users()).unwrap());
+    assert_eq!(used(), Some(first), "another version of the file");
+    assert_eq!(server.authenticator.sessions_last_used("owner"), None);
+}
+
+#[test]
 fn policies_of_the_users_file_limit_a_session_by_their_names() {
     let server = server();
     let arn = |name: &str| format!("arn:aws:iam::aws:policy/{name}");

@@ -14,7 +14,7 @@ pub(super) struct UserLine {
     pub(super) role: String,
     /// How many keys it has, service accounts included.
     pub(super) keys: usize,
-    /// When one of them was used last, for scripts and for people without; empty for never since
+    /// When one of them, or of the keys of its sessions, was used last, for scripts and for people without; empty for never since
     /// the start.
     pub(super) used: String,
     pub(super) used_shown: String,
@@ -39,7 +39,9 @@ pub(super) fn table(view: &View<'_>, users: &[UserEntry]) -> Vec<UserLine> {
     for (at, user) in users.iter().enumerate() {
         let accounts = user.service_accounts.iter().map(|account| &account.access_key);
         let keys: Vec<_> = user.access_keys.iter().chain(accounts).collect();
-        let used = keys.iter().filter_map(|key| view.console.authenticator.last_used(key)).max();
+        let authenticator = &view.console.authenticator;
+        let of_keys = keys.iter().filter_map(|key| authenticator.last_used(key)).max();
+        let used = of_keys.max(authenticator.sessions_last_used(&user.name));
         let used = used.map(Timestamp::to_iso8601).unwrap_or_default();
         rows.push(UserLine {
             shown_name: visible(&user.name).into_owned(),
