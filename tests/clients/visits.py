@@ -1,16 +1,19 @@
 """The console in browsers: one layer for Chromium and Firefox, so that the same test runs in each."""
 
+import os
 import random
 import re
 import shutil
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
 from siltstone import ACCESS_KEY, IS_LONG, ROOT, SECRET_KEY
 
-SCREENSHOTS = ROOT / "target/console"
+# Pictures of the pages, which the checks leave for people to look at.
+SCREENSHOTS = Path(os.environ.get("SILTSTONE_SCREENSHOTS", ROOT / "target/console"))
 # After that long a step has failed; nothing passes because it was fast.
 PATIENCE_MILLIS = 60_000
 BROWSERS = ["chromium", "firefox"]
