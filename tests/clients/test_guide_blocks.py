@@ -12,6 +12,7 @@ from siltstone import ROOT
 BLOCKS = {
     "appliances": [
         ("siltstone --config", "package/test_appliances.py test_a_file_serves_within_its_memory_under_load"),
+        ("docker run", "package/test_appliances.py test_the_image_serves_in_little_memory_by_the_command_of_the_page"),
         ("siltstone health", "package/test_appliances.py test_the_watchdog_of_the_page_asks_for_the_health"),
     ],
     "applications": [

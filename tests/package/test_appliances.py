@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from image import contained
 from needs import needs_root
 from packages import SOURCES, run
 from siltstone import BINARY, ROOT, Server
@@ -99,6 +100,31 @@ def test_a_file_serves_within_its_memory_under_load(file, group, tmp_path):
     finally:
         if server.is_running():
             server.kill()
+
+
+@pytest.mark.parametrize("group", [96], indirect=True)
+def test_the_image_serves_in_little_memory_by_the_command_of_the_page(image, group, tmp_path):
+    page = (ROOT / "src/guide/appliances.md").read_text()
+    memory, volume, file, place, words = re.search(
+        r"^docker run --memory (\d+)m -p 9000:9000 -v siltstone:(\S+) -v \"\$PWD/(\S+):(\S+):ro\" \\\n  siltstone:\S+ (.*)$", page, re.M
+    ).groups()
+    assert (int(memory), volume, image.config["Entrypoint"]) == (96, "/data", ["/bin/siltstone"])
+    data = tmp_path / "data"
+    data.mkdir()
+    # The server of the suite names its directory by its place on this host.
+    binds = {place: ROOT / file, str(data): data}
+    server = Server(
+        data, *words.removesuffix(" --data-dir /data").split(), binary=image.config["Entrypoint"][0],
+        wrapper=group.entering(*contained(image, data, uid=0, binds=binds)),
+    )
+    server.start()
+    try:
+        server.client().create_bucket(Bucket="photos")
+        server.client().put_object(Bucket="photos", Key="large", Body=bytes(20 * MIB))
+        assert server.client().get_object(Bucket="photos", Key="large")["Body"].read() == bytes(20 * MIB)
+        assert group.killed() == 0
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
