@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds and tries the programs for 64-bit ARM and RISC-V on another machine; see usage below.
+# Builds and tries the programs for 64-bit ARM on another machine; see usage below.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 usage() {
     cat <<'TEXT'
-Builds Siltstone for 64-bit ARM or RISC-V on a Debian of another architecture, and runs it by qemu.
+Builds Siltstone for 64-bit ARM on a Debian of another architecture, and runs it by qemu.
 
-usage: tools/package/cross.sh [--riscv64] STEP ...
+usage: tools/package/cross.sh STEP ...
 
   package   static programs; their tar file, the deb and the other packages in target/package
   smoke     runs a part of the client suite against the static programs, and verifies, restarts and kills them
@@ -15,10 +15,8 @@ usage: tools/package/cross.sh [--riscv64] STEP ...
   deb       installs the deb in a Debian for ARM, starts the server in it, and removes it
   all       all of these
 
-For ARM the compiler and the libraries are Debian's rustc-web and libstd-rust-web-dev:arm64, unpacked in target/cross. With --riscv64,
-which Debian 12 does not have, the libraries come from rustup (riscv64gc-unknown-linux-gnu), and there is no step deb: the deb for
-RISC-V is built, and no system installs it here. Nothing else of the system changes but that the compiler for C, the C library and
-qemu-user-static are installed where they are missing.
+The compiler and the libraries are Debian's rustc-web and libstd-rust-web-dev:arm64, unpacked in target/cross. Nothing else of the
+system changes but that the compiler for C, the C library and qemu-user-static are installed where they are missing.
 SILTSTONE_BIN of the smoke is a script that calls qemu. None of this is part of .ci/run: it takes longer than all of that.
 TEXT
 }
@@ -27,12 +25,9 @@ cross=$PWD/target/cross
 toolchain=$cross/toolchain
 built=${CARGO_TARGET_DIR:-target}
 
-choose() {
-    architecture=$1
-    debian=$2
-    target=$3
-    emulator=("qemu-$architecture-static" -L "/usr/$architecture-linux-gnu")
-}
+architecture=aarch64
+target=aarch64-unknown-linux-gnu
+emulator=(qemu-aarch64-static -L /usr/aarch64-linux-gnu)
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -41,13 +36,9 @@ as_root() {
 get_tools() {
     local missing=()
     command -v "$architecture-linux-gnu-gcc" >/dev/null || missing+=("gcc-$architecture-linux-gnu")
-    [ -e "/usr/$architecture-linux-gnu/lib/libc.a" ] || missing+=("libc6-dev-$debian-cross")
+    [ -e "/usr/$architecture-linux-gnu/lib/libc.a" ] || missing+=(libc6-dev-arm64-cross)
     command -v "${emulator[0]}" >/dev/null || missing+=(qemu-user-static)
     [ ${#missing[@]} = 0 ] || as_root apt-get install -qq -y --no-install-recommends "${missing[@]}"
-    if [ "$architecture" = riscv64 ]; then
-        rustup target add "$target"
-        return
-    fi
     [ -x "$cross/rustc" ] || unpack_toolchain
     "$cross/rustc" --version
     export CROSS_RUSTC=$cross/rustc
@@ -155,20 +146,11 @@ install_deb() {
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
 case $1 in --help | -h) usage; exit 0 ;; esac
-if [ "$1" = --riscv64 ]; then
-    shift
-    choose riscv64 riscv64 riscv64gc-unknown-linux-gnu
-    offered=(package smoke test)
-else
-    choose aarch64 arm64 aarch64-unknown-linux-gnu
-    offered=(package smoke test deb)
-fi
 steps=("$@")
-[ "${steps[*]}" != all ] || steps=("${offered[@]}")
+[ "${steps[*]}" != all ] || steps=(package smoke test deb)
 for step in "${steps[@]}"; do
     case $step in
-        package | smoke | test) ;;
-        deb | deb-itself) [ "$architecture" != riscv64 ] || { echo "cross.sh: there is no step deb for RISC-V: Debian 12 does not have it" >&2; exit 2; } ;;
+        package | smoke | test | deb | deb-itself) ;;
         *) echo "cross.sh: unknown step: $step; see --help" >&2; exit 2 ;;
     esac
 done
