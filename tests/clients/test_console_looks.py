@@ -163,7 +163,8 @@ def test_pages_of_people_are_kept_as_pictures(visit, own_server):
     access_key, secret_key = [code.inner_text() for code in page.locator("dd code").all()]
     page.goto(browser.root + "users?access=ada-of-the-long-name")
     look(page, "users-matrix")
-    page.goto(browser.root + "settings?name=photos")
+    page.goto(browser.root + "settings?name=photos&users=1")
+    page.get_by_role("rowheader", name="ada-of-the-long-name").wait_for()
     look(page, "settings-with-users")
     page.goto(browser.root + "bucket?name=photos")
     page.get_by_text("Delete this bucket").click()
