@@ -45,12 +45,15 @@ def pair(own_server, tmp_path):
 
 
 def versions(s3):
-    """All versions by key, oldest first; None for a delete marker."""
+    """All versions by key, oldest first; None for a delete marker.
+
+    The ids tell the order: they begin with the microsecond, and two versions can have one millisecond.
+    """
     listed = s3.list_object_versions(Bucket="data")
-    found = [(it["Key"], it["LastModified"], it["IsLatest"], it["ETag"]) for it in listed.get("Versions", [])]
-    found += [(it["Key"], it["LastModified"], it["IsLatest"], None) for it in listed.get("DeleteMarkers", [])]
+    found = [(it["Key"], it["VersionId"], it["ETag"]) for it in listed.get("Versions", [])]
+    found += [(it["Key"], it["VersionId"], None) for it in listed.get("DeleteMarkers", [])]
     by_key = {}
-    for key, _, latest, tag in sorted(found, key=lambda it: (it[0], it[2], it[1])):
+    for key, _, tag in sorted(found, key=lambda it: it[:2]):
         by_key.setdefault(key, []).append(tag)
     return by_key
 
