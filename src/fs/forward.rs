@@ -42,6 +42,10 @@ macro_rules! forward_fs {
         fn sync_dir(&self, dir: &str) -> std::io::Result<()> {
             self.$field.sync_dir(dir)
         }
+
+        fn sync_dir_on(&self, place: $crate::fs::DiskPlace, dir: &str) -> std::io::Result<()> {
+            self.$field.sync_dir_on(place, dir)
+        }
     };
     (@lock $field:ident) => {
         fn lock(&self, path: &str) -> std::io::Result<Box<dyn $crate::fs::Lock>> {
@@ -51,6 +55,18 @@ macro_rules! forward_fs {
     (@space $field:ident) => {
         fn space(&self) -> std::io::Result<$crate::fs::Space> {
             self.$field.space()
+        }
+
+        fn has_two_disks(&self) -> bool {
+            self.$field.has_two_disks()
+        }
+
+        fn place_of(&self, path: &str) -> std::io::Result<$crate::fs::DiskPlace> {
+            self.$field.place_of(path)
+        }
+
+        fn space_on(&self, place: $crate::fs::DiskPlace) -> std::io::Result<$crate::fs::Space> {
+            self.$field.space_on(place)
         }
     };
 }

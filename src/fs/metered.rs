@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{File, Fs, forward_file, forward_fs};
+use super::{DiskPlace, File, Fs, forward_file, forward_fs};
 
 /// Receives the sizes of writes.
 pub trait WriteMeter: Send + Sync {
@@ -31,8 +31,8 @@ impl MeteredFs {
 }
 
 impl Fs for MeteredFs {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.metered(path, self.fs.create(path)?))
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        Ok(self.metered(path, self.fs.create_on(place, path)?))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {

@@ -20,6 +20,7 @@
 //! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
 mod disk_of;
+mod file_copy;
 mod file_crc;
 mod forward;
 mod memory_limit;
@@ -29,6 +30,7 @@ pub mod os;
 mod read_only;
 mod secret_file;
 pub mod sim;
+mod split;
 mod subdir;
 
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub(crate) mod conformance;
 pub(crate) mod differential;
 
 pub use disk_of::share_disk;
+pub use file_copy::{copy_bytes, copy_file};
 pub use file_crc::crc32_of;
 pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};
@@ -45,6 +48,7 @@ pub use mounts::{Mount, mounts_of};
 pub use os::{DirEntry, OsFs};
 pub use read_only::ReadOnlyFs;
 pub use secret_file::SecretFile;
+pub use split::SplitFs;
 pub use subdir::SubdirFs;
 
 use std::any::Any;
@@ -72,6 +76,15 @@ pub struct Space {
     pub free_files: Option<u64>,
 }
 
+/// The disks of a store that has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DiskPlace {
+    /// The one for the log, checkpoints and small objects: a sync there is fast.
+    Fast,
+    /// The one for all else: it is large.
+    Bulk,
+}
+
 /// The disk usage of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileUsage {
@@ -90,11 +103,20 @@ pub struct FileUsage {
 /// method of [`File`] fails so.
 pub trait Fs: Send + Sync {
     /// Creates an empty file and opens it for reading and writing. Its name is durable after
-    /// [`Fs::sync_dir`] of its directory.
+    /// [`Fs::sync_dir`] of its directory. Where there are two disks, and either may have the file,
+    /// it is made on that of `place`.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is taken.
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>>;
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>>;
+
+    /// As [`Fs::create_on`], on the large one of two disks.
+    ///
+    /// # Errors
+    /// As of [`Fs::create_on`].
+    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.create_on(DiskPlace::Bulk, path)
+    }
 
     /// Opens an existing file for reading and writing.
     ///
@@ -154,8 +176,38 @@ pub trait Fs: Send + Sync {
     /// `WouldBlock` when another process (or another owner in this one) has it.
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>>;
 
-    /// The free and total bytes of the file system.
+    /// The free and total bytes of the file system; where there are two, those of the one with the
+    /// log.
     fn space(&self) -> io::Result<Space>;
+
+    /// Whether there are two disks.
+    fn has_two_disks(&self) -> bool {
+        false
+    }
+
+    /// The disk that has a file, where there are two.
+    ///
+    /// # Errors
+    /// `NotFound` where neither has it; of the disks.
+    fn place_of(&self, _path: &str) -> io::Result<DiskPlace> {
+        Ok(DiskPlace::Bulk)
+    }
+
+    /// As [`Fs::sync_dir`], for the names on one of two disks.
+    ///
+    /// # Errors
+    /// As of [`Fs::sync_dir`].
+    fn sync_dir_on(&self, _place: DiskPlace, dir: &str) -> io::Result<()> {
+        self.sync_dir(dir)
+    }
+
+    /// As [`Fs::space`], of one of two disks.
+    ///
+    /// # Errors
+    /// As of [`Fs::space`].
+    fn space_on(&self, _place: DiskPlace) -> io::Result<Space> {
+        self.space()
+    }
 }
 
 /// An exclusive lock; dropping it releases it.

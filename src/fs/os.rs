@@ -15,7 +15,9 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::base::limits::PAGE_BYTES;
 
-use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside, is_unreadable, split};
+use super::{
+    DiskPlace, File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside, is_unreadable, split,
+};
 
 /// Only the owner may read the files: nothing else protects them from other users of the host.
 const FILE_MODE: u32 = 0o600;
@@ -107,7 +109,7 @@ impl OsFs {
 }
 
 impl Fs for OsFs {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn create_on(&self, _: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
         self.open_with(path, OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE))
     }
 

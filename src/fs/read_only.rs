@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{File, Fs, Lock, forward_fs};
+use super::{DiskPlace, File, Fs, Lock, forward_fs};
 
 /// A read-only view of another file system, which it owns or borrows: files are opened read-only,
 /// and every change is refused. For those that must not modify the store.
@@ -22,7 +22,7 @@ impl<F> ReadOnlyFs<F> {
 impl<F: Deref<Target: Fs> + Send + Sync> Fs for ReadOnlyFs<F> {
     forward_fs!(fs: open_read, open_uncached, list, space);
 
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn create_on(&self, _: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
         refused(path)
     }
 

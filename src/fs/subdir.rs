@@ -1,19 +1,20 @@
 //! A directory of a disk.
 
 use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{File, Fs, Lock, Space};
+use super::{DiskPlace, File, Fs, Lock, Space};
 
 /// A directory of another disk, as a disk of its own.
-pub struct SubdirFs<'a> {
-    fs: &'a dyn Fs,
+pub struct SubdirFs<F> {
+    fs: F,
     dir: String,
 }
 
-impl<'a> SubdirFs<'a> {
+impl<F> SubdirFs<F> {
     /// The contents of `dir`, which is not the root.
-    pub fn new(fs: &'a dyn Fs, dir: impl Into<String>) -> Self {
+    pub fn new(fs: F, dir: impl Into<String>) -> Self {
         Self { fs, dir: dir.into() }
     }
 
@@ -23,9 +24,9 @@ impl<'a> SubdirFs<'a> {
     }
 }
 
-impl Fs for SubdirFs<'_> {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.create(&self.at(path))
+impl<F: Deref<Target: Fs> + Send + Sync> Fs for SubdirFs<F> {
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.create_on(place, &self.at(path))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {

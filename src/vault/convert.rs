@@ -10,9 +10,9 @@ use super::keys::{DirectoryKeys, KeyRequest};
 use super::open::{check_files, holds_store};
 use crate::base::Entropy;
 use crate::base::digest::Crc32;
-use crate::base::limits::{BLOCK_BYTES, KIB, MIB};
+use crate::base::limits::KIB;
 use crate::format::{EPOCH, EpochRecord, FileKind, KeysState, LOCK, STANDBY, unfinished};
-use crate::fs::{File, Fs, Lock, crc32_of};
+use crate::fs::{File, Fs, Lock, copy_bytes, crc32_of};
 
 /// Bytes beside those of a file that are to be free before it is written again.
 const SPARE_BYTES: u64 = 64 * KIB;
@@ -234,44 +234,4 @@ fn renumbered(file: &dyn File, path: &str, copy: &dyn File) -> io::Result<Option
         EpochRecord::decode(&bytes).ok().filter(|record| file.usage().is_ok_and(|u| u.id == record.file));
     let Some(record) = record else { return Ok(None) };
     Ok(Some(EpochRecord { file: copy.usage()?.id, ..record }.encode()))
-}
-
-/// Returns the CRC of all bytes. Holes stay holes, and zeros that were written ahead stay zeros.
-fn copy_bytes(from: &dyn File, to: &dyn File) -> io::Result<u32> {
-    let len = from.len()?;
-    let mut buffer = vec![0; MIB as usize];
-    let mut crc = Crc32::new();
-    let mut at = 0;
-    while at < len {
-        let part = MIB.min(len - at);
-        let bytes = &mut buffer[..part as usize];
-        from.read_exact_at(bytes, at)?;
-        crc.update(bytes);
-        for (number, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
-            let place = at + number as u64 * BLOCK_BYTES;
-            let end = place + block.len() as u64;
-            if block.iter().any(|byte| *byte != 0) {
-                write_pages(from, to, block, place)?;
-            } else if from.next_hole(place..end)? != Some(place..end) {
-                to.write_zeros(place, end - place)?;
-            }
-        }
-        at += part;
-    }
-    if to.len()? < len {
-        to.write_zeros(len - 1, 1)?;
-    }
-    Ok(crc.value())
-}
-
-/// Writes a block with bytes, without the holes in it.
-fn write_pages(from: &dyn File, to: &dyn File, block: &[u8], place: u64) -> io::Result<()> {
-    let end = place + block.len() as u64;
-    let mut at = place;
-    while at < end {
-        let hole = from.next_hole(at..end)?.unwrap_or(end..end);
-        to.write_all_at(&block[(at - place) as usize..(hole.start - place) as usize], at)?;
-        at = hole.end;
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use super::encrypted_file::{EncryptedFile, FileState};
 use super::file_cipher::{DiskKey, StoreKey};
 use crate::base::{Entropy, NOT_POISONED};
 use crate::format::{KEYS, KEYS_COPY, unfinished};
-use crate::fs::{File, Fs, forward_fs};
+use crate::fs::{DiskPlace, File, Fs, forward_fs};
 
 /// Files that people and other programs read, and those that open the others.
 const IN_THE_CLEAR: [&str; 4] = [KEYS, KEYS_COPY, "users.toml", "keys.toml"];
@@ -24,12 +24,12 @@ const PRUNED_FROM: usize = 64;
 pub struct EncryptedFs {
     fs: Arc<dyn Fs>,
     shared: Arc<DiskKey>,
-    /// By the identity of the file.
+    /// By the disk and the identity of the file.
     open: Mutex<OpenStates>,
 }
 
 struct OpenStates {
-    states: HashMap<u64, Weak<FileState>>,
+    states: HashMap<(DiskPlace, u64), Weak<FileState>>,
     pruned_from: usize,
 }
 
@@ -51,15 +51,15 @@ impl EncryptedFs {
             return Ok(file);
         }
         let id = file.usage()?.id;
-        let state = self.state_of(id);
+        let state = self.state_of(self.fs.place_of(path)?, id);
         let file = EncryptedFile::new(path.to_owned(), file, Arc::clone(&self.shared), state)?;
         Ok(Arc::new(file))
     }
 
     /// The state that the handles of a file share.
-    fn state_of(&self, id: u64) -> Arc<FileState> {
+    fn state_of(&self, place: DiskPlace, id: u64) -> Arc<FileState> {
         let mut open = self.open.lock().expect(NOT_POISONED);
-        if let Some(state) = open.states.get(&id).and_then(Weak::upgrade) {
+        if let Some(state) = open.states.get(&(place, id)).and_then(Weak::upgrade) {
             return state;
         }
         if open.states.len() >= open.pruned_from {
@@ -69,14 +69,14 @@ impl EncryptedFs {
             open.pruned_from = PRUNED_FROM.max(2 * open.states.len());
         }
         let state = Arc::new(FileState::default());
-        open.states.insert(id, Arc::downgrade(&state));
+        open.states.insert((place, id), Arc::downgrade(&state));
         state
     }
 }
 
 impl Fs for EncryptedFs {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.over(path, self.fs.create(path)?)
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        self.over(path, self.fs.create_on(place, path)?)
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {

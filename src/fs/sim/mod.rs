@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside};
+use super::{DiskPlace, File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside};
 use crash::Survivors;
 use disk::{SimDisk, SyncTarget};
 use image::FileId;
@@ -313,7 +313,7 @@ impl SimFs {
 }
 
 impl Fs for SimFs {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn create_on(&self, _: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
         self.opened(path, true, |disk| disk.create(path))
     }
 

@@ -39,14 +39,14 @@ pub(super) struct BackupPins<'a> {
     source: &'a BackupSource<'a>,
     slot: BackupSlot,
     /// The slot as a file system.
-    to: SubdirFs<'a>,
+    to: SubdirFs<&'a dyn Fs>,
     pins: BTreeMap<u64, Pin>,
     /// Locked while there are pins in the data directory.
     source_lock: Option<Box<dyn Lock>>,
 }
 
 impl<'a> BackupPins<'a> {
-    pub(super) fn new(source: &'a BackupSource<'a>, slot: BackupSlot, to: SubdirFs<'a>) -> Self {
+    pub(super) fn new(source: &'a BackupSource<'a>, slot: BackupSlot, to: SubdirFs<&'a dyn Fs>) -> Self {
         Self { source, slot, to, pins: BTreeMap::new(), source_lock: None }
     }
 

@@ -137,7 +137,7 @@ struct BackupRun<'a> {
     guarded: &'a dyn Fs,
     slots: &'a BackupSlots<'a>,
     /// The slot of this backup.
-    to: SubdirFs<'a>,
+    to: SubdirFs<&'a dyn Fs>,
     options: BackupOptions,
     progress: &'a mut dyn FnMut(Progress),
     report: BackupReport,

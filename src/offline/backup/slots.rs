@@ -54,7 +54,7 @@ impl<'a> BackupSlots<'a> {
     }
 
     /// A slot as a file system.
-    pub(super) fn slot_fs(&self, slot: BackupSlot) -> SubdirFs<'a> {
+    pub(super) fn slot_fs(&self, slot: BackupSlot) -> SubdirFs<&'a dyn Fs> {
         SubdirFs::new(self.target, slot.dir())
     }
 

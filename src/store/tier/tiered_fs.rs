@@ -8,7 +8,7 @@ use super::Tier;
 use super::cold_file::ColdFile;
 use super::segment_cache::LocalCache;
 use crate::format::{FileKind, number_of, unfinished};
-use crate::fs::{File, Fs, forward_fs};
+use crate::fs::{DiskPlace, File, Fs, forward_fs};
 
 /// Opens segments as [`ColdFile`]s, and everything else as it is.
 pub(in crate::store) struct TieredFs {
@@ -57,9 +57,9 @@ fn segment_of(path: &str) -> Option<u64> {
 }
 
 impl Fs for TieredFs {
-    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
         let segment = self.cache_of(path);
-        Ok(self.wrap(self.fs.create(path)?, segment, true))
+        Ok(self.wrap(self.fs.create_on(place, path)?, segment, true))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
