@@ -31,6 +31,8 @@ impl Features {
     pub const ENCRYPTED_OBJECTS: Self = Self(1 << 10);
     /// Controls that name users.
     pub const NAMED_USERS: Self = Self(1 << 11);
+    /// The log is in the fast directory.
+    pub const FAST_DIRECTORY: Self = Self(1 << 12);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
@@ -43,9 +45,10 @@ impl Features {
         .with(Self::REFUSED_KEYS)
         .with(Self::FOLLOWER_NOTES)
         .with(Self::ENCRYPTED_OBJECTS)
-        .with(Self::NAMED_USERS);
+        .with(Self::NAMED_USERS)
+        .with(Self::FAST_DIRECTORY);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 12] = [
+    pub const NAMES: [(Self, &str); 13] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -58,6 +61,7 @@ impl Features {
         (Self::FOLLOWER_NOTES, "follower notes"),
         (Self::ENCRYPTED_OBJECTS, "encrypted objects"),
         (Self::NAMED_USERS, "named users"),
+        (Self::FAST_DIRECTORY, "fast directory"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

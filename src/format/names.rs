@@ -36,6 +36,13 @@ pub const RETURN: &str = "meta/return";
 /// The directory of the files of hosts that were taken over: further names, which a fill leaves.
 pub const ASIDE: &str = "aside";
 
+/// The mark of the fast directory of a store.
+pub const FAST_MARK: &str = "FAST";
+
+/// The number of the mark of a data directory whose log is in a fast directory: that of the newest
+/// log file that there can be.
+pub const BULK_MARK_NUMBER: u64 = COUNTERS_END - 1;
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {
