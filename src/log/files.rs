@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{FileHeader, FileKind, StoreId, number_of, unfinished};
-use crate::fs::{File, Fs};
+use crate::format::{Features, FileHeader, FileKind, StoreId, number_of, unfinished};
+use crate::fs::{DiskPlace, File, Fs};
 use crate::log::{Damage, LogError};
 
 /// Creates the file that `header` describes; `fill` may write after the header. The file has its
@@ -29,6 +29,20 @@ pub fn create_file(
     })
 }
 
+/// As [`create_file`], with the header alone, on one of two disks.
+///
+/// # Errors
+/// Of the disk. The unfinished file is removed then.
+pub(super) fn create_file_on(
+    fs: &dyn Fs,
+    place: DiskPlace,
+    header: &FileHeader,
+) -> Result<Arc<dyn File>, LogError> {
+    write_atomically_on(fs, place, &header.kind.path(header.number), header.kind.dir(), |file| {
+        Ok(file.write_all_at(&header.encode(), 0)?)
+    })
+}
+
 /// Creates or replaces the file `path` in the directory `dir` in one step; `fill` writes it.
 /// Durable on return.
 ///
@@ -40,26 +54,38 @@ pub fn write_atomically(
     dir: &str,
     fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
 ) -> Result<Arc<dyn File>, LogError> {
+    write_atomically_on(fs, DiskPlace::Bulk, path, dir, fill)
+}
+
+/// As [`write_atomically`], on one of two disks where either may have the file.
+fn write_atomically_on(
+    fs: &dyn Fs,
+    place: DiskPlace,
+    path: &str,
+    dir: &str,
+    fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
+) -> Result<Arc<dyn File>, LogError> {
     let aside = unfinished(path);
     // A crash may have left one of the name.
     remove_if_there(fs, &aside)?;
-    let named = fill_and_name(fs, &aside, path, fill);
+    let named = fill_and_name(fs, place, &aside, path, fill);
     if named.is_err() {
         // The first error is the one to report. If the removal fails, the next start repeats it.
         let _ = remove_if_there(fs, &aside);
     }
     let file = named?;
-    fs.sync_dir(dir)?;
+    fs.sync_dir_on(fs.place_of(path)?, dir)?;
     Ok(file)
 }
 
 fn fill_and_name(
     fs: &dyn Fs,
+    place: DiskPlace,
     aside: &str,
     path: &str,
     fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
 ) -> Result<Arc<dyn File>, LogError> {
-    let file = fs.create(aside)?;
+    let file = fs.create_on(place, aside)?;
     fill(file.as_ref())?;
     file.sync_data()?;
     fs.rename(aside, path)?;
@@ -136,13 +162,16 @@ pub fn check_header(
         )
         .into());
     }
+    if header.features.contains(Features::FAST_DIRECTORY) {
+        return Err(newer(&path, "the log is in a fast directory: name it with --fast-dir"));
+    }
     if store.is_some_and(|store| store != header.store) {
         return Err(Damage::new(path, 0, "the file belongs to another store").into());
     }
     Ok(header)
 }
 
-/// The error for a file that only a newer siltstone can read. The file is not damaged and must not
+/// The error for a file that only a newer siltstone can read, or another directory explains. The file is not damaged and must not
 /// be treated as lost.
 pub(super) fn newer(path: &str, why: impl fmt::Display) -> LogError {
     LogError::Io(io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {why}")))
@@ -172,6 +201,19 @@ pub fn list_numbers(fs: &dyn Fs, kind: FileKind) -> io::Result<Vec<u64>> {
     let mut numbers: Vec<_> = fs.list(kind.dir())?.iter().filter_map(|name| number_of(kind, name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Whether there is any file of a store, be it damaged.
+///
+/// # Errors
+/// Of the disk.
+pub fn holds_store(fs: &dyn Fs) -> io::Result<bool> {
+    for kind in FileKind::ALL {
+        if !list_numbers(fs, kind)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes unfinished files, which a crash can leave.

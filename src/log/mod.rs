@@ -36,7 +36,8 @@ pub use extent_copy::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
 pub use files::{
-    any_header, check_header, create_file, list_numbers, open_file, remove_unfinished, write_atomically,
+    any_header, check_header, create_file, holds_store, list_numbers, open_file, remove_unfinished,
+    write_atomically,
 };
 pub use follow::{FollowedGroup, LogFollower};
 pub use log_builder::{BuiltLog, build_log};

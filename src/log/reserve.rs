@@ -91,9 +91,17 @@ impl Reserve {
         });
     }
 
+    /// Bytes that growth may take of `free_bytes` free bytes of a disk that takes no checkpoints.
+    pub fn room_beside_checkpoint(&self, free_bytes: u64, claim: SpaceClaim) -> u64 {
+        self.limited(free_bytes.saturating_sub(self.headroom(claim)), claim)
+    }
+
     /// Bytes that a claim may take where `free_bytes` bytes are free.
     pub fn room(&self, free_bytes: u64, claim: SpaceClaim) -> u64 {
-        let room = free_bytes.saturating_sub(self.bytes_kept_free(claim));
+        self.limited(free_bytes.saturating_sub(self.bytes_kept_free(claim)), claim)
+    }
+
+    fn limited(&self, room: u64, claim: SpaceClaim) -> u64 {
         match claim {
             SpaceClaim::Growth => room.min(self.growth_left.load(Ordering::Relaxed)),
             SpaceClaim::Upkeep | SpaceClaim::Removal => room,
@@ -102,13 +110,17 @@ impl Reserve {
 
     /// Bytes that a claim must leave free.
     pub fn bytes_kept_free(&self, claim: SpaceClaim) -> u64 {
-        let headroom = match claim {
+        let headroom = self.headroom(claim);
+        let checkpoint = self.checkpoint_bytes().saturating_sub(self.allocated_bytes.load(Ordering::Relaxed));
+        headroom.saturating_add(checkpoint)
+    }
+
+    fn headroom(&self, claim: SpaceClaim) -> u64 {
+        match claim {
             SpaceClaim::Growth => self.headroom_bytes,
             SpaceClaim::Upkeep => self.headroom_bytes / 2,
             SpaceClaim::Removal => 0,
-        };
-        let checkpoint = self.checkpoint_bytes().saturating_sub(self.allocated_bytes.load(Ordering::Relaxed));
-        headroom.saturating_add(checkpoint)
+        }
     }
 }
 

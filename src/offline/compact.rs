@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::base::limits::{KIB, MIB};
 use crate::base::{Clock, Entropy};
 use crate::format::FileKind;
-use crate::fs::Fs;
+use crate::fs::{DiskPlace, Fs};
 use crate::log::{Damage, list_numbers};
 use crate::store::open::loader::store_id;
 use crate::store::{OpenError, Store, StoreError, StoreOptions};
@@ -145,7 +145,8 @@ pub fn compact(
 /// next, and for a checkpoint, which is at most as long as the current metadata.
 fn check_room(store: &Store, fs: &dyn Fs, before: &Footprint) -> Result<(), CompactError> {
     let needed = store.fullest_segment_bytes() + before.metadata_bytes + ROOM_BESIDE_BYTES;
-    let free = fs.space()?.free_bytes;
+    // The large disk gets the copies, where there are two.
+    let free = fs.space_on(DiskPlace::Bulk)?.free_bytes;
     if free < needed { Err(CompactError::NoRoom { needed, free }) } else { Ok(()) }
 }
 

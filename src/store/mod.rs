@@ -15,6 +15,7 @@
 //! | `commit` | a change: its request and bounds, the decision against the index, durability, publication, checkpoints |
 //! | `objects` | buckets, versions, uploads, listings, quotas; bytes of bodies to segments and back |
 //! | `expiry`, `follow` | old versions and uploads; changes for consumers such as mirrors, from the log |
+//! | `fast_disk` | segments from the fast one of two disks to the large one |
 //! | `reclaim`, `sweep`, `tier`, `scrub` | disk space; reading all extents of a segment; sealed segments on a remote; latent damage |
 //! | `ship` | the log on a remote, and stores restored from there or following it |
 //!
@@ -40,6 +41,7 @@
 pub(crate) mod commit;
 mod error;
 mod expiry;
+mod fast_disk;
 mod follow;
 pub(crate) mod history;
 mod objects;
@@ -81,6 +83,7 @@ pub use commit::requests::{
     NewUpload, Selector, stated_before,
 };
 pub use error::{OpenError, QuotaHolder, StoreError};
+pub use fast_disk::{FastDiskFigures, SegmentMove};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
     FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,
@@ -125,6 +128,7 @@ use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::remote::RemoteView;
 use commit::checkpointer;
 use commit::committer::Committer;
+use fast_disk::Movement;
 use open::recovery::{self, Recovered};
 use reclaim::Reclaimer;
 use scrub::Scrubber;
@@ -138,6 +142,7 @@ pub struct Store {
     committer: Committer,
     reclaimer: Mutex<Reclaimer>,
     scrubber: Scrubber,
+    movement: Movement,
     /// Where sealed segments go; `None` if they stay.
     tier: Option<Arc<Tier>>,
     /// The log on the remote; not set where the log stays here.
@@ -196,7 +201,9 @@ impl Store {
         lock_clock::resume(&shared);
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
-        Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock }
+        let movement = Movement::default();
+        let ship = OnceLock::new();
+        Self { shared, committer, reclaimer, scrubber, movement, tier: None, ship, _lock: lock }
     }
 
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next

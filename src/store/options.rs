@@ -18,6 +18,8 @@ pub struct StoreOptions {
     /// Bytes of the file system that objects leave free in addition to the space of a checkpoint,
     /// so that deletes still work on a full disk ([`crate::log::Reserve`]).
     pub keep_free_bytes: u64,
+    /// Percent of the fast one of two disks that are kept free: sealed segments move to the large one.
+    pub fast_free_percent: u64,
     /// Segment files kept open in addition to those in use.
     pub segments_open_max: usize,
     /// The least growth of the log since the last checkpoint, in bytes, before its length alone
@@ -53,6 +55,7 @@ impl Default for StoreOptions {
             segment_max_bytes: SEGMENT_MAX_BYTES,
             log_file_max_bytes: LOG_FILE_MAX_BYTES,
             keep_free_bytes: 64 * MIB,
+            fast_free_percent: 20,
             segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
             follow_max_bytes: FOLLOW_MAX_BYTES,

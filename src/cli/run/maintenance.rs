@@ -1,4 +1,5 @@
-//! Periodic maintenance: upload expiry, space reclamation and the scrub.
+//! Periodic maintenance: upload expiry, space reclamation, the movement of segments from the fast one
+//! of two disks, and the scrub.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use crossbeam_channel::{Receiver, select};
 use log::{error, info};
 use siltstone::base::limits::MIB;
 use siltstone::ops::abort_idle_uploads;
-use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
+use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, SegmentMove, Store, StoreError};
 
 use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
@@ -80,6 +81,7 @@ impl MaintenanceLoop<'_> {
     fn run(&self) {
         let mut uploads_due = self.start;
         let mut reclaim_due = self.start;
+        let mut move_due = self.start;
         let mut scrub_due = self.start + SCRUB_INTERVAL;
         let mut clock_due = self.start;
         loop {
@@ -96,10 +98,13 @@ impl MaintenanceLoop<'_> {
             if reclaim_due <= woken {
                 reclaim_due = self.reclaim();
             }
+            if move_due <= woken {
+                move_due = self.move_segment();
+            }
             if scrub_due <= woken {
                 scrub_due = self.scrub();
             }
-            let due = uploads_due.min(reclaim_due).min(scrub_due).min(clock_due);
+            let due = uploads_due.min(reclaim_due).min(move_due).min(scrub_due).min(clock_due);
             let pause = due.saturating_duration_since(Instant::now());
             select! {
                 recv(self.stopped) -> _ => return,
@@ -135,16 +140,31 @@ impl MaintenanceLoop<'_> {
     fn reclaim(&self) -> Instant {
         match self.store.reclaim() {
             Ok(Reclaimed { more: true, urgent: true, .. }) => Instant::now(),
-            Ok(Reclaimed { more: true, moved_bytes, .. }) => {
-                let rest = Duration::from_secs_f64(moved_bytes as f64 / self.reclaim_rate as f64);
-                Instant::now() + rest.max(REST_MIN)
-            }
+            Ok(Reclaimed { more: true, moved_bytes, .. }) => Instant::now() + self.rest_after(moved_bytes),
             Ok(_) | Err(StoreError::ReadOnly(_)) => self.next(RECLAIM_INTERVAL),
             Err(problem) => {
                 error!("space could not be reclaimed: {problem}");
                 self.next(RECLAIM_INTERVAL)
             }
         }
+    }
+
+    /// Moves a segment from the fast one of two disks, where that is short of space. Returns the
+    /// time of the next step.
+    fn move_segment(&self) -> Instant {
+        match self.store.move_segment() {
+            Ok(SegmentMove { bytes, more: true }) => Instant::now() + self.rest_after(bytes),
+            Ok(_) | Err(StoreError::ReadOnly(_)) => self.next(RECLAIM_INTERVAL),
+            Err(problem) => {
+                error!("a segment could not be moved from the fast disk: {problem}");
+                self.next(RECLAIM_INTERVAL)
+            }
+        }
+    }
+
+    /// The pause after bytes were moved, which keeps to the rate.
+    fn rest_after(&self, moved_bytes: u64) -> Duration {
+        Duration::from_secs_f64(moved_bytes as f64 / self.reclaim_rate as f64).max(REST_MIN)
     }
 
     fn watch_clock(&self) {

@@ -8,7 +8,9 @@ use super::{Allocation, Segment, Segments, WriteHead};
 use crate::base::NOT_POISONED;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{Features, FileHeader, FileKind, page_ceil};
-use crate::log::{LogError, create_file};
+use crate::fs::DiskPlace;
+use crate::log::LogError;
+use crate::log::files::create_file_on;
 
 impl Segments {
     /// Allocates `len` bytes (at most half a segment), starting at a page.
@@ -28,9 +30,9 @@ impl Segments {
     /// # Errors
     /// As [`Segments::allocate`], except for a full disk.
     pub fn refuses_growth(&self) -> Result<bool, LogError> {
-        let lacks_inodes = self.fs.space().map_err(LogError::Exhausted)?.free_files == Some(0);
         for head in [WriteHead::Small, WriteHead::Large] {
-            if lacks_inodes && self.needs_segment(head, PAGE_BYTES) {
+            let space = self.fs.space_on(head.place()).map_err(LogError::Exhausted)?;
+            if space.free_files == Some(0) && self.needs_segment(head, PAGE_BYTES) {
                 return Ok(true);
             }
             if !self.full[head as usize].load(Ordering::Relaxed) {
@@ -57,7 +59,7 @@ impl Segments {
     fn allocate_in(&self, head: WriteHead, len: u64) -> Result<Allocation, LogError> {
         let mut state = self.active.head(head);
         if !self.has_room(state.as_ref(), len) {
-            self.check_free(head, PAGE_BYTES)?;
+            self.check_free(head, self.place_for_new(head)?, PAGE_BYTES)?;
             self.roll_to_new(head, &mut state)?;
         }
         let active = state.as_mut().expect("a missing segment has been created");
@@ -103,12 +105,13 @@ impl Segments {
     pub fn replace(&self, is_due: impl Fn(u64) -> bool) -> Result<(), LogError> {
         for head in WriteHead::ALL {
             let mut state = self.active.head(head);
-            if !state.as_ref().is_some_and(|active| is_due(active.segment.id)) {
+            let Some(place) = state.as_ref().filter(|active| is_due(active.segment.id)).map(|it| it.place)
+            else {
                 continue;
-            }
+            };
             match self.roll_to_new(head, &mut state) {
                 Ok(()) => {}
-                Err(LogError::DiskFull(_)) if self.available_bytes(head)? < PAGE_BYTES => {
+                Err(LogError::DiskFull(_)) if self.room_on(place, head.claim())? < PAGE_BYTES => {
                     self.active.retired().extend(state.take());
                 }
                 Err(LogError::DiskFull(_)) => {}
@@ -137,7 +140,19 @@ impl Segments {
         Ok(())
     }
 
+    /// The disk for a new segment: that of the head, or the large one where the fast one has no
+    /// room for a whole segment. Small objects are slower then, and not refused.
+    fn place_for_new(&self, head: WriteHead) -> Result<DiskPlace, LogError> {
+        let place = head.place();
+        if place == DiskPlace::Bulk || !self.fs.has_two_disks() {
+            return Ok(place);
+        }
+        let room = self.room_on(place, head.claim())?;
+        Ok(if room < self.options.segment_max_bytes { DiskPlace::Bulk } else { place })
+    }
+
     fn create(&self, head: WriteHead) -> Result<ActiveSegment, LogError> {
+        let place = self.place_for_new(head)?;
         // Used up even where the file cannot be made: an id never means two files.
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let header = FileHeader {
@@ -149,11 +164,11 @@ impl Segments {
             previous_crc: 0,
         };
         // The file is durable before its id is known: what a reader finds in the list is there.
-        let file = self.with_descriptor_retry(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
+        let file = self.with_descriptor_retry(|| create_file_on(self.fs_of(head), place, &header))?;
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect(NOT_POISONED).insert(id, Arc::default());
         self.mark_header_checked(id);
         self.cache.put(&segment);
-        Ok(ActiveSegment::new(segment, PAGE_BYTES))
+        Ok(ActiveSegment::new(segment, place, PAGE_BYTES))
     }
 }

@@ -6,6 +6,7 @@ use super::write_head::ActiveSegment;
 use super::{Allocation, Segments, WriteHead};
 use crate::base::limits::{KIB, MIB};
 use crate::format::page_ceil;
+use crate::fs::DiskPlace;
 use crate::log::{LogError, SpaceClaim};
 
 /// Space is preallocated in steps of this size, so that the file system finds it in one piece.
@@ -75,16 +76,37 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn available_bytes(&self, head: WriteHead) -> Result<u64, LogError> {
-        Ok(self.reserve.room(self.free_bytes()?, head.claim()))
+        self.room_on(self.place_of(head), head.claim())
     }
 
-    /// Bytes that are free on the file system.
+    /// The disk that a head appends to, or would begin a segment on.
+    fn place_of(&self, head: WriteHead) -> DiskPlace {
+        self.active.head(head).as_ref().map_or(head.place(), |active| active.place)
+    }
+
+    /// Bytes that a claim may take on a disk.
+    ///
+    /// # Errors
+    /// As of [`Segments::free_bytes`].
+    pub fn room_on(&self, place: DiskPlace, claim: SpaceClaim) -> Result<u64, LogError> {
+        let free_bytes = self.free_bytes_on(place)?;
+        if place == DiskPlace::Bulk && self.fs.has_two_disks() {
+            return Ok(self.reserve.room_beside_checkpoint(free_bytes, claim));
+        }
+        Ok(self.reserve.room(free_bytes, claim))
+    }
+
+    fn free_bytes_on(&self, place: DiskPlace) -> Result<u64, LogError> {
+        self.fs.space_on(place).map(|space| space.free_bytes).map_err(LogError::Exhausted)
+    }
+
+    /// Bytes that are free on the file system with the log.
     ///
     /// # Errors
     /// [`LogError::Exhausted`] if it does not say. Nothing was written, so that the disk is as it
     /// was.
     pub fn free_bytes(&self) -> Result<u64, LogError> {
-        self.fs.space().map(|space| space.free_bytes).map_err(LogError::Exhausted)
+        self.free_bytes_on(DiskPlace::Fast)
     }
 
     /// Preallocates `len` bytes: a whole step if the disk has the space, else the exact need.
@@ -108,7 +130,7 @@ impl Segments {
 
     fn preallocate_to(&self, head: WriteHead, active: &mut ActiveSegment, to: u64) -> Result<(), LogError> {
         let more = to - active.reserved_to;
-        self.check_free(head, more)?;
+        self.check_free(head, active.place, more)?;
         let zeroed = active.segment.file.ensure_allocated(active.reserved_to, more)?;
         // Only once the space is there: after an error it is asked for again.
         active.reserved_to = to;
@@ -121,10 +143,10 @@ impl Segments {
         Ok(())
     }
 
-    pub(super) fn check_free(&self, head: WriteHead, bytes: u64) -> Result<(), LogError> {
-        let free_bytes = self.free_bytes()?;
-        let room = self.reserve.room(free_bytes, head.claim());
+    pub(super) fn check_free(&self, head: WriteHead, place: DiskPlace, bytes: u64) -> Result<(), LogError> {
+        let room = self.room_on(place, head.claim())?;
         if room < bytes {
+            let free_bytes = self.free_bytes_on(place)?;
             let what = format!("{free_bytes} bytes are free, of which {room} may be taken");
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
         }

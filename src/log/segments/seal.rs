@@ -6,6 +6,7 @@ use super::write_head::ActiveSegment;
 use super::{Segment, Segments, WriteHead};
 use crate::base::NOT_POISONED;
 use crate::format::{Footer, page_ceil};
+use crate::fs::DiskPlace;
 use crate::log::LogError;
 
 impl Segments {
@@ -38,10 +39,24 @@ impl Segments {
     /// # Errors
     /// Of the disk; the segment is then left without a footer, until [`Segments::seal_immutable`].
     pub fn seal_retired(&self) -> Result<(), LogError> {
+        self.seal_retired_where(|_| true)
+    }
+
+    /// As [`Segments::seal_retired`], of those that are on the disk of the log: a commit need not wait
+    /// for a slower one.
+    ///
+    /// # Errors
+    /// As of [`Segments::seal_retired`].
+    pub fn seal_retired_beside_log(&self) -> Result<(), LogError> {
+        let is_one_disk = !self.fs.has_two_disks();
+        self.seal_retired_where(|retired| is_one_disk || retired.place == DiskPlace::Fast)
+    }
+
+    fn seal_retired_where(&self, is_due: impl Fn(&ActiveSegment) -> bool) -> Result<(), LogError> {
         let mut retired = self.active.retired();
         // From behind, since `swap_remove` moves the last one.
         for at in (0..retired.len()).rev() {
-            if !retired[at].is_written_to() {
+            if !retired[at].is_written_to() && is_due(&retired[at]) {
                 let old = retired.swap_remove(at);
                 self.trim_and_seal(&old).inspect_err(|_| self.add_unsealed(old.segment.id))?;
             }

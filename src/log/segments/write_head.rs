@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Segment, Segments};
 use crate::base::NOT_POISONED;
-use crate::fs::Fs;
+use crate::fs::{DiskPlace, Fs};
 use crate::log::{LogError, SpaceClaim};
 
 /// The kinds of writers. Each appends to a segment of its own: a sync waits for everything that was
@@ -24,6 +24,14 @@ pub enum WriteHead {
 
 impl WriteHead {
     pub(super) const ALL: [Self; 3] = [Self::Small, Self::Large, Self::Relocation];
+
+    /// The disk on which its segments begin, where there are two.
+    pub(super) fn place(self) -> DiskPlace {
+        match self {
+            Self::Small => DiskPlace::Fast,
+            Self::Large | Self::Relocation => DiskPlace::Bulk,
+        }
+    }
 
     pub(super) fn claim(self) -> SpaceClaim {
         match self {
@@ -59,6 +67,8 @@ impl Allocation {
 /// A segment that a write head appends to, or did before it was retired.
 pub(super) struct ActiveSegment {
     pub(super) segment: Arc<Segment>,
+    /// The disk that it is on.
+    pub(super) place: DiskPlace,
     /// Where the next allocation starts.
     pub(super) end: u64,
     /// The end of the preallocated space.
@@ -71,8 +81,8 @@ pub(super) struct ActiveSegment {
 
 impl ActiveSegment {
     /// A segment that ends at `end`, with nothing preallocated.
-    pub(super) fn new(segment: Arc<Segment>, end: u64) -> Self {
-        Self { segment, end, reserved_to: end, zeroed_to: end, writing: Arc::default() }
+    pub(super) fn new(segment: Arc<Segment>, place: DiskPlace, end: u64) -> Self {
+        Self { segment, place, end, reserved_to: end, zeroed_to: end, writing: Arc::default() }
     }
 
     pub(super) fn is_written_to(&self) -> bool {

@@ -7,7 +7,7 @@ use super::report::{BackupError, FileTotals, RestoreReport};
 use super::slots::BackupSlots;
 use super::{USERS, verify_copy};
 use crate::format::{FileKind, LOCK, StoreId, unfinished};
-use crate::fs::{Fs, Lock};
+use crate::fs::{DiskPlace, Fs, Lock};
 use crate::keys::KeyRing;
 use crate::log::{LogError, list_numbers};
 use crate::offline::needed_keys::{KEYS, NeededKey, read_ring, unopened_keys};
@@ -100,7 +100,7 @@ fn copy_all(
     for (_, path) in &paths {
         total += from.open_uncached(path)?.len()?;
     }
-    let free_bytes = target.space()?.free_bytes;
+    let free_bytes = target.space_on(DiskPlace::Bulk)?.free_bytes;
     if total > free_bytes {
         return Err(BackupError::NoRoom { needed_bytes: total, free_bytes });
     }

@@ -10,7 +10,7 @@ use crate::format::{
     ASIDE, CLOCK, EPOCH, FileKind, HISTORY, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished,
 };
 use crate::fs::{DirEntry, OsFs};
-use crate::log::list_numbers;
+use crate::log;
 
 /// Whether a start may make a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -179,12 +179,7 @@ fn holds_store(disk: &OsFs, entries: &[DirEntry]) -> io::Result<bool> {
     if entries.iter().any(|entry| entry.name == STANDBY && !entry.is_dir) {
         return Ok(true);
     }
-    for kind in FileKind::ALL {
-        if !list_numbers(disk, kind)?.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    log::holds_store(disk)
 }
 
 /// Whether an entry does not speak against a first start.

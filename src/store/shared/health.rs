@@ -129,7 +129,8 @@ pub struct Health {
     pub index_max_bytes: u64,
     /// Whether it is so near to the limit that puts are refused.
     pub index_full: bool,
-    /// Bytes that are free on the file system, and all of it; `None` if it does not say.
+    /// Bytes that are free on the file system, and all of it; `None` if it does not say. Where there
+    /// are two disks, those of the large one.
     pub disk: Option<(u64, u64)>,
     /// The creation time of the newest checkpoint; `None` before the first.
     pub newest_checkpoint: Option<Timestamp>,

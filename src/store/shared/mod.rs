@@ -39,7 +39,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::base::limits::{KIB, MOVE_REMOTE_BELOW_LIVE_PERCENT, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::base::{Clock, NOT_POISONED, Timestamp};
 use crate::format::{ClientIds, CopyPhase, Entry, StoreId, VersionId};
-use crate::fs::Fs;
+use crate::fs::{DiskPlace, Fs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::shared::backlog::Backlog;
@@ -417,7 +417,10 @@ impl SharedStore {
         let reserve = self.segments.reserve();
         let free_bytes = self.segments.free_bytes()?;
         let lacks_reserve = free_bytes < reserve.bytes_kept_free(claim).saturating_add(bytes);
-        Ok(lacks_reserve || reserve.room(free_bytes, claim) < bytes)
+        if lacks_reserve || reserve.room(free_bytes, claim) < bytes {
+            return Ok(true);
+        }
+        Ok(self.fs.has_two_disks() && self.segments.room_on(DiskPlace::Bulk, claim)? < bytes)
     }
 
     /// Whether a small put would be refused for lack of space, by the same checks, or the file
@@ -451,6 +454,11 @@ impl SharedStore {
         self.torn_groups.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The free and all bytes of one of two disks; `None` where it does not tell.
+    pub(in crate::store) fn space_on(&self, place: DiskPlace) -> Option<(u64, u64)> {
+        self.fs.space_on(place).ok().map(|space| (space.free_bytes, space.total_bytes))
+    }
+
     pub(in crate::store) fn health(&self) -> Health {
         let Published { index, sequence, .. } = self.published();
         let (read_only_reason, read_only) = self.read_only.lock().expect(NOT_POISONED).clone().unzip();
@@ -466,7 +474,7 @@ impl SharedStore {
             index_bytes: index.memory_bytes(),
             index_max_bytes: self.options.index_max_bytes,
             index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
-            disk: self.fs.space().ok().map(|space| (space.free_bytes, space.total_bytes)),
+            disk: self.space_on(DiskPlace::Bulk),
             newest_checkpoint: *self.newest_checkpoint.lock().expect(NOT_POISONED),
             replay_time: self.backlog.replay_time(),
             disk_full: self.refuses_puts(),

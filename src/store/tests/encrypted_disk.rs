@@ -1,43 +1,12 @@
 //! The tests of crashes and of failed syncs, with a disk that is encrypted.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use zeroize::Zeroizing;
-
 use super::crashes::{sweep, sweep_of, tiny_segments};
+use super::disks::{disk, on_encrypted_disk};
 use super::faults::sweep_of_failed_syncs;
 use super::model::Model;
 use super::script::{CHURN, WORK, work};
 use super::*;
-use crate::fs::Fs;
 use crate::offline::verify::verify;
-use crate::vault::{EncryptedFs, StoreKey};
-
-thread_local! {
-    /// Whether the disks of this thread's stores are encrypted.
-    static ON_ENCRYPTED_DISK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs a test with encrypted disks.
-fn on_encrypted_disk(test: impl FnOnce()) {
-    ON_ENCRYPTED_DISK.set(true);
-    test();
-    ON_ENCRYPTED_DISK.set(false);
-}
-
-/// The disk of a store: encrypted where the test asks for it.
-pub(super) fn disk(sim: &SimFs) -> Arc<dyn Fs> {
-    let sim: Arc<dyn Fs> = Arc::new(sim.clone());
-    if !ON_ENCRYPTED_DISK.get() {
-        return sim;
-    }
-    // Every start draws other salts.
-    static STARTS: AtomicU64 = AtomicU64::new(1);
-    let seed = STARTS.fetch_add(1, Ordering::Relaxed) << 32;
-    let key = StoreKey::new(Zeroizing::new([7; 32]));
-    Arc::new(EncryptedFs::new(sim, key, Arc::new(SeededEntropy::new(seed))))
-}
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_on_an_encrypted_disk() {

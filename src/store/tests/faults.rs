@@ -1,5 +1,6 @@
 //! Syncs that fail, disks that are full, and syncs that take their time.
 
+use super::disks::path_in_store;
 use super::model::Model;
 use super::script::{CHURN, Halt, InDoubt, MORE_WORK, WORK, work};
 use super::steps::Step;
@@ -54,7 +55,7 @@ pub(super) fn sweep_of_failed_syncs(options: StoreOptions) {
                 check_latched(&halt);
                 let told = halt.store.as_ref().and_then(|store| store.health().read_only);
                 let named = told.as_deref().and_then(|why| why.strip_prefix("syncing "));
-                let path = failed.path.trim_end_matches(".new");
+                let path = path_in_store(&failed.path).trim_end_matches(".new");
                 assert!(named.is_none_or(|named| named.starts_with(path)), "{told:?}");
                 halt.doubt
             }

@@ -12,6 +12,7 @@ mod configurations;
 mod controls;
 mod crashes;
 mod damage;
+mod disks;
 mod encrypted;
 mod encrypted_disk;
 mod expiry;
@@ -60,6 +61,7 @@ mod standby_readers;
 mod steps;
 mod tier;
 mod tier_space;
+mod two_disks;
 mod undelete;
 mod unreadable;
 mod upload_expiry;
@@ -104,7 +106,7 @@ pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
 
 pub(super) fn open_with(fs: &SimFs, options: StoreOptions) -> Result<Store, OpenError> {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    Store::open(encrypted_disk::disk(fs), clock, &SeededEntropy::new(1), options)
+    Store::open(disks::disk(fs), clock, &SeededEntropy::new(1), options)
 }
 
 /// Where random tests start: `SILTSTONE_TEST_SEED`, or always the same. Printed, so that a failure
@@ -194,9 +196,10 @@ pub(super) fn read_record(
     ObjectReader::open(store.shared.clone(), source, range, SegmentPins::default())
 }
 
-/// Reclaims until there is nothing left to do.
+/// Reclaims and moves until there is nothing left to do.
 pub(super) fn reclaim_all(store: &Store) -> Result<(), StoreError> {
     while store.reclaim()?.more {}
+    while store.move_segment()?.more {}
     Ok(())
 }
 

@@ -80,7 +80,7 @@ use std::time::Duration;
 use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES, SCRUB_REMOTE_PERCENT};
 use crate::base::{Clock, Entropy, NOT_POISONED};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
-use crate::fs::{File, Fs, ReadOnlyFs};
+use crate::fs::{DiskPlace, File, Fs, ReadOnlyFs};
 use crate::index::Index;
 use crate::log::LogFollower;
 use crate::remote::{Remote, RemoteCall, RemoteView, RequestFigures};
@@ -432,7 +432,9 @@ impl Tier {
         if self.cached_bytes().saturating_add(bytes) > self.available_bytes() {
             return true;
         }
-        self.fs.space().is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
+        self.fs
+            .space_on(DiskPlace::Bulk)
+            .is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
     }
 
     /// Gives the next piece back. Returns its bytes; `None` if there is no piece.

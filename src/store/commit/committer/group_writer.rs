@@ -492,7 +492,7 @@ impl GroupWriter {
     }
 
     fn after_commit(&mut self) {
-        if let Err(error) = self.shared.segments.seal_retired() {
+        if let Err(error) = self.shared.segments.seal_retired_beside_log() {
             log::warn!("a full segment could not be sealed: {error}");
             self.shared.write_failed(error);
         }
