@@ -15,7 +15,7 @@
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
 //!   4   ops          one file per group of operations           mirror  webhook  offline
-//!   3   store                            auth    oidc
+//!   3   store   disks                    auth    oidc
 //!   2   log     index   remote  vault    s3
 //!   1   format  fs  crypto               xml
 //!   0   base         limits, clock, entropy, timestamps, digests
@@ -32,6 +32,7 @@
 //! | [`vault`] | the data directory encrypted: a disk around the disk, and its keys | base, format, fs |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
+//! | [`disks`] | the directories of a store: one, or a data directory and a fast one | base, format, fs, log |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, crypto, xml |
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
@@ -204,6 +205,7 @@
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
 //! | add a metric | the file of its feature in `service/metrics`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed, or which segments go | `store/reclaim/mod.rs` |
+//! | change what is on the fast one of two disks | `fs/split.rs`; the directories and their marks, `disks/mod.rs`; what moves, `store/fast_disk.rs` |
 //! | change how a store opens | `store/open/recovery.rs` |
 //! | change who may write to the remote | `store/remote_log/right.rs`; claims are made in `store/ship/epoch.rs`, and in `store/tier/epoch.rs` without a log there |
 //! | change what is deleted on the remote | `store/ship/cleanup.rs` |
@@ -215,6 +217,7 @@ pub mod base;
 pub mod client;
 pub mod console;
 pub mod crypto;
+pub mod disks;
 pub mod format;
 pub mod fs;
 pub mod guide;
