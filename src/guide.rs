@@ -26,6 +26,7 @@ page!(identities, "guide/identities.md");
 page!(quotas, "guide/quotas.md");
 page!(backups, "guide/backups.md");
 page!(encryption, "guide/encryption.md");
+page!(disks, "guide/disks.md");
 page!(remote, "guide/remote.md");
 page!(webhooks, "guide/webhooks.md");
 page!(mirror, "guide/mirror.md");

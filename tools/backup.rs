@@ -95,7 +95,7 @@ pub(crate) fn run(
     let target = data_dir.beside(to).disk()?;
     let target = target.as_ref();
     let source =
-        BackupSource { fs: from.as_ref(), link: &|path, new| raw_from.link_into(path, &raw_target, new) };
+        BackupSource { fs: from.as_ref(), link: &|path, new| data_dir.link_into(path, &raw_target, new) };
     let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
     let mut meter = Meter::start(json);
     let made =
@@ -132,6 +132,7 @@ pub(crate) fn restore(
     let source = data_dir.beside(from).disk()?;
     raw_target.create_root().map_err(|error| Failure::of(data_dir.display(), &error))?;
     copy_keys(&OsFs::new(from), &raw_target).map_err(|error| data_dir.failed(&error))?;
+    data_dir.make_pair()?;
     let target = data_dir.disk()?;
     let mut meter = Meter::start(json);
     let done = offline::restore(source.as_ref(), target.as_ref(), &mut |progress| show(&mut meter, progress));

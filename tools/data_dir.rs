@@ -1,12 +1,15 @@
 //! The data directory of a command, and what opens it where it is encrypted.
 
+use std::fmt::Display;
+use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
-use siltstone::base::OsEntropy;
+use siltstone::base::{Clock as _, OsEntropy, SystemClock};
+use siltstone::disks::StoreDirectories;
 use siltstone::fs::{Fs, OsFs};
 use siltstone::vault::{
     KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of, open_disk,
@@ -25,6 +28,10 @@ pub(crate) struct DataDir {
     // Its id is that of no argument of a command: a positional `dir` would get its default.
     #[arg(id = "data_dir", long = "data-dir", value_name = "DIR", env = "SILTSTONE_DATA_DIR", global = true)]
     dir: Option<PathBuf>,
+
+    /// Directory of the log and of small objects, where the store has one on a fast disk
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_FAST_DIR", global = true)]
+    fast_dir: Option<PathBuf>,
 
     /// File with the key or the passphrase of an encrypted data directory
     #[arg(long, value_name = "FILE", env = "SILTSTONE_STORE_KEY_FILE", global = true)]
@@ -47,15 +54,56 @@ impl DataDir {
 
     /// Another directory that the same key opens.
     pub(crate) fn beside(&self, dir: &Path) -> Self {
-        Self { dir: Some(dir.to_owned()), store_key_file: self.store_key_file.clone() }
+        Self { dir: Some(dir.to_owned()), fast_dir: None, store_key_file: self.store_key_file.clone() }
+    }
+
+    /// The fast directory, as the options name it.
+    pub(crate) fn fast_dir(&self) -> Option<&Path> {
+        self.fast_dir.as_deref()
+    }
+
+    /// The directories of the store.
+    pub(crate) fn directories(&self) -> StoreDirectories {
+        StoreDirectories::new(self, self.fast_dir.as_deref())
+    }
+
+    /// Marks both directories as a pair where there are two, and no store in either.
+    ///
+    /// # Errors
+    /// They do not belong together; of the disks.
+    pub(crate) fn make_pair(&self) -> Result<(), Failure> {
+        let made = self.directories().open_to_fill(&OsEntropy, SystemClock.now());
+        made.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    /// The directories as one disk, with the bytes that are there.
+    ///
+    /// # Errors
+    /// One of two is missing, or of another store.
+    pub(crate) fn raw_disk(&self) -> Result<Arc<dyn Fs>, Failure> {
+        self.directories().open().map_err(|error| self.failed(&error))
+    }
+
+    /// Gives a name of a file of the store, named first, to a directory.
+    ///
+    /// # Errors
+    /// As of [`OsFs::link_into`].
+    pub(crate) fn link_into(&self, path: &str, target: &OsFs, new: &str) -> io::Result<()> {
+        let data = OsFs::new(&**self);
+        let Some(fast) = &self.fast_dir else { return data.link_into(path, target, new) };
+        // A segment that moves meanwhile is in the data directory before it leaves the fast one.
+        match OsFs::new(fast).link_into(path, target, new) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => data.link_into(path, target, new),
+            linked => linked,
+        }
     }
 
     /// Its disk, as the store sees it: where it is encrypted, in the clear.
     ///
     /// # Errors
-    /// It is encrypted, and not with this key.
+    /// It is encrypted, and not with this key; as of [`DataDir::raw_disk`].
     pub(crate) fn disk(&self) -> Result<Arc<dyn Fs>, Failure> {
-        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&**self));
+        let disk = self.raw_disk()?;
         let secret = self.secret()?;
         open_disk(disk, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| self.failed(&error))
     }
@@ -65,7 +113,8 @@ impl DataDir {
     /// # Errors
     /// A key was named, and it would not be used.
     pub(crate) fn disk_to_fill(&self, encrypts: bool) -> Result<Arc<dyn Fs>, Failure> {
-        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&**self));
+        self.make_pair()?;
+        let disk = self.raw_disk()?;
         let secret = self.secret()?;
         if encrypts {
             self.check_own_key_apart()?;
@@ -113,7 +162,7 @@ impl DataDir {
     /// # Errors
     /// Neither can be read.
     pub(crate) fn keys_fault(&self) -> Result<Option<KeysFault>, Failure> {
-        let keys = keys_of(&OsFs::new(&**self)).map_err(|error| self.failed(&error))?;
+        let keys = keys_of(self.raw_disk()?.as_ref()).map_err(|error| self.failed(&error))?;
         Ok(keys.and_then(|keys| keys.fault().cloned()))
     }
 
@@ -123,7 +172,7 @@ impl DataDir {
     }
 
     /// The failure of a command that needs the directory.
-    pub(crate) fn failed(&self, error: &VaultError) -> Failure {
+    pub(crate) fn failed(&self, error: &dyn Display) -> Failure {
         Failure::of(self.display(), error)
     }
 }

@@ -7,6 +7,7 @@ mod compact;
 mod contained;
 mod data_dir;
 mod describe;
+mod disk;
 mod doctor;
 mod dump;
 mod inspect;
@@ -151,6 +152,9 @@ enum Command {
     /// Encrypt the data directory
     #[command(after_help = store_key::ENCRYPT_HELP)]
     Encrypt,
+    /// Keep the log and small objects of a store on a fast disk, or move them back
+    #[command(after_help = disk::HELP)]
+    Disk(disk::Arguments),
     /// Make a key file, and show and change what opens an encrypted data directory
     #[command(after_help = store_key::HELP)]
     StoreKey(store_key::Arguments),
@@ -196,6 +200,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Doctor(arguments) => doctor::run(&line.data_dir, &arguments, line.json, &variable, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Disk(arguments) => disk::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Encrypt => store_key::encrypt(&line.data_dir, line.json, &mut out),
         Command::StoreKey(arguments) => store_key::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&line.data_dir, &files, line.json, &mut out),

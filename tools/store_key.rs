@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use siltstone::base::{OsEntropy, Timestamp};
 use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind};
-use siltstone::fs::{Fs, OsFs, memory_limit};
+use siltstone::fs::{OsFs, memory_limit};
 use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
 
 use crate::data_dir::{DataDir, secret_in};
@@ -121,10 +121,9 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
         Failure::of(data_dir.display(), why)
     })?;
     data_dir.check_own_key_apart()?;
-    let disk = OsFs::new(data_dir.to_path_buf());
-    let more = set_aside(&disk)?;
+    let more = set_aside(&OsFs::new(data_dir.to_path_buf()))?;
     let fault = data_dir.keys_fault()?;
-    let disk: Arc<dyn Fs> = Arc::new(disk);
+    let disk = data_dir.raw_disk()?;
     let mut meter = Meter::start(json);
     let done = convert(
         &disk,

@@ -80,8 +80,8 @@ use crate::keys::SharedKeyRing;
 use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
     BadFile, BucketSize, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, DaySizes,
-    FollowerFigures, Health, History, HistorySample, RemoteProbed, RepairFigures, RequestFigures,
-    ShipFigures, StandbyFigures, TierFigures, Usage,
+    FastDiskFigures, FollowerFigures, Health, History, HistorySample, RemoteProbed, RepairFigures,
+    RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;

@@ -173,6 +173,7 @@ impl Service {
             metrics::certificate(&mut page, expires);
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
+        metrics::fast_disk(&mut page, self.context.store.fast_disk());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::remote_copies(&mut page, &self.context.store.copy_findings().unwrap_or_default());
         metrics::remote_repairs(&mut page, &self.context.store.repair_figures().unwrap_or_default());

@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod config;
 mod console;
+mod disks;
 mod environment;
 mod iam;
 mod keys;

@@ -4,6 +4,7 @@ mod backup;
 mod bench;
 mod cas_check;
 mod compact;
+mod disk;
 mod doctor;
 mod dump;
 mod export;

@@ -11,6 +11,8 @@ use bytesize::ByteSize;
 use log::warn;
 use rustix::process::{getegid, geteuid};
 use siltstone::base::limits::MIB;
+use siltstone::disks::DisksError;
+use siltstone::format::FAST_MARK;
 use siltstone::fs::{Fs, OsFs};
 use siltstone::s3::BucketName;
 use siltstone::store::{self, FirstStartError, OpenError, StoreOptions};
@@ -23,14 +25,31 @@ use crate::cli::error::CliError;
 /// The size below which a file system is worth a warning: the reserve takes more than half of it.
 const SMALL_DISK_BYTES: u64 = 128 * MIB;
 
-/// Checks whether the directory has a store, or may get one. Nothing is written before.
+/// Checks whether the directories have a store, or may get one. Nothing is written before.
 ///
 /// # Errors
 /// What was found, and what to do.
 pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError> {
-    let dir = &options.start.data_dir;
+    let start = &options.start;
+    match start.directories().open() {
+        // There are two, and no store in either.
+        Err(DisksError::NoStore) => {}
+        Err(error) => {
+            return Err(CliError::start(format!("cannot use {}: {error}", start.data_dir.display())));
+        }
+        Ok(_) => return check_directory(options, &start.data_dir),
+    }
+    for dir in [&start.data_dir].into_iter().chain(&start.fast_dir) {
+        check_directory(options, dir)?;
+    }
+    Ok(())
+}
+
+fn check_directory(options: &ServerOptions, dir: &Path) -> Result<(), CliError> {
     let files = options.files().filter_map(|file| name_within(file, dir));
-    let known: Vec<_> = files.chain(options.start.bucket_directories.iter().cloned()).collect();
+    let of_store = [FAST_MARK.to_owned()];
+    let known: Vec<_> =
+        files.chain(options.start.bucket_directories.iter().cloned()).chain(of_store).collect();
     match store::check_first_start(&OsFs::new(dir), options.start.create, &known) {
         Ok(()) => Ok(()),
         Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),

@@ -1,12 +1,13 @@
 //! The disk of the data directory, as the store sees it: where it is encrypted, in the clear.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 use log::{info, warn};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::format::LOCK;
-use siltstone::fs::{Fs, OsFs, memory_limit};
+use siltstone::fs::{Fs, memory_limit, share_disk};
 use siltstone::vault::{
     DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_inside, open_disk,
 };
@@ -28,14 +29,14 @@ pub(crate) fn open(
     may_write: bool,
 ) -> Result<Arc<dyn Fs>, CliError> {
     let dir = &options.start.data_dir;
-    let raw = OsFs::new(dir);
-    let keys = DirectoryKeys::read(&raw).map_err(|error| refused(dir, &error))?;
+    let raw = directories(options, may_write)?;
+    let keys = DirectoryKeys::read(raw.as_ref()).map_err(|error| refused(dir, &error))?;
     let has_keys = keys.is_some();
     let secret = options.store.store_key_file.as_deref().map(secret_in).transpose()?;
     let creates = options.store.encrypt_store && may_write && !has_keys;
     if !creates {
-        let disk = open_disk(Arc::new(raw), secret.as_ref(), Arc::new(OsEntropy))
-            .map_err(|error| refused(dir, &error))?;
+        let disk =
+            open_disk(raw, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| refused(dir, &error))?;
         if !has_keys && secret.is_some() {
             return Err(refused(dir, &VaultError::NotEncrypted));
         }
@@ -58,16 +59,31 @@ pub(crate) fn open(
         memory_bytes,
     });
     // Two starts at a time make one key.
-    let lock = raw.lock(LOCK).map_err(|error| refused(dir, &error.into()))?;
-    let made = create_disk(Arc::new(raw), request.as_ref(), Arc::new(OsEntropy))
-        .map_err(|error| refused(dir, &error))?;
+    let lock = raw.lock(LOCK).map_err(|error| refused(dir, &error))?;
+    let made =
+        create_disk(raw, request.as_ref(), Arc::new(OsEntropy)).map_err(|error| refused(dir, &error))?;
     drop(lock);
     info!("{} is encrypted with a new key, which --store-key-file opens", dir.display());
     warn_of_neighbours(options);
     Ok(made)
 }
 
-fn refused(dir: &Path, error: &VaultError) -> CliError {
+/// The directories of the store as one disk.
+fn directories(options: &ServerOptions, may_write: bool) -> Result<Arc<dyn Fs>, CliError> {
+    let start = &options.start;
+    let directories = start.directories();
+    let disk = match may_write {
+        true => directories.open_to_fill(&OsEntropy, SystemClock.now()),
+        false => directories.open(),
+    };
+    let disk = disk.map_err(|error| refused(&start.data_dir, &error))?;
+    if let Some(fast) = start.fast_dir.as_ref().filter(|fast| share_disk(fast, &start.data_dir)) {
+        warn!("--fast-dir {}: it is on the disk of the data directory, which is no faster", fast.display());
+    }
+    Ok(disk)
+}
+
+fn refused(dir: &Path, error: &dyn Display) -> CliError {
     CliError::start(format!("cannot use {}: {error}", dir.display()))
 }
 

@@ -62,6 +62,9 @@ pub(crate) fn follow(
 ) -> Result<Option<Promoted>, CliError> {
     let settings = settings_of_log(options, sections.remote.as_ref())?;
     let remote = settings.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
+    if options.start.fast_dir.is_some() {
+        return Err(CliError::usage("--standby: a standby has one directory: leave --fast-dir out"));
+    }
     data_dir::check_first_start(options)?;
     let StandbyDirectory { clear, lock } = take_directory(options, sections)?;
     let promotion = Promotion::at(&options.start.data_dir);

@@ -18,7 +18,7 @@ use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, NewServiceAccount, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
-use crate::ops::{BadFile, CopyFindings, RemoteProbed, RepairFigures};
+use crate::ops::{BadFile, CopyFindings, FastDiskFigures, RemoteProbed, RepairFigures};
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
 use policies::PolicyResource;
 use quotas::QuotaHolder;
@@ -330,6 +330,7 @@ impl Service {
                 "index_bytes": health.index_bytes,
                 "index_max_bytes": health.index_max_bytes,
                 "segments": health.segments,
+                "fast_disk": self.context.store.fast_disk().as_ref().map(fast_disk_document),
                 "reclaimed_bytes": health.reclaimed_bytes,
                 "scrub": {
                     "finished": health.scrub.finished.map(Timestamp::to_iso8601),
@@ -359,6 +360,16 @@ fn copies_document(found: &CopyFindings) -> Value {
         "lost": lost,
         "lost_count": found.lost.len(),
         "resent": found.resent,
+    })
+}
+
+/// The fast one of two disks.
+fn fast_disk_document(figures: &FastDiskFigures) -> Value {
+    json!({
+        "free_bytes": figures.space.map(|(free, _)| free),
+        "total_bytes": figures.space.map(|(_, total)| total),
+        "moved_segments": figures.moved_segments,
+        "moved_bytes": figures.moved_bytes,
     })
 }
 

@@ -28,6 +28,6 @@ pub(super) use quotas::quotas;
 pub(super) use remote::{remote, remote_copies, remote_epoch, remote_probe, remote_repairs, remote_requests};
 pub(super) use requests::{Metrics, RequestTotals};
 pub(super) use ship::{ship, standby};
-pub(super) use store::{segment_bytes, store};
+pub(super) use store::{fast_disk, segment_bytes, store};
 pub(super) use usage::usage;
 pub(super) use webhook::webhooks;

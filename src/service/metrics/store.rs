@@ -3,7 +3,7 @@
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
-use crate::ops::{ClockFigures, Health};
+use crate::ops::{ClockFigures, FastDiskFigures, Health};
 
 /// Adds the state of the store, and of the memory beside its index.
 pub(in crate::service) fn store(
@@ -91,6 +91,18 @@ fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 7] {
             health.scrub.replaced_log_files,
         ),
     ]
+}
+
+/// Adds the fast one of two disks.
+pub(in crate::service) fn fast_disk(page: &mut Exposition, figures: Option<FastDiskFigures>) {
+    let help = "Bytes that are free on the file system of the fast directory; 0 without one.";
+    let space = figures.and_then(|figures| figures.space);
+    page.single("fast_disk_free_bytes", "gauge", help, space.map_or(0, |(free, _)| free));
+    let help = "Bytes of the file system of the fast directory; 0 without one.";
+    page.single("fast_disk_size_bytes", "gauge", help, space.map_or(0, |(_, total)| total));
+    let help = "Bytes of segments that were moved from the fast directory to the data directory.";
+    let moved_bytes = figures.map_or(0, |figures| figures.moved_bytes);
+    page.single("fast_disk_moved_bytes_total", "counter", help, moved_bytes);
 }
 
 /// Adds the disk space of the data segments, if it is known.

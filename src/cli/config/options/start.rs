@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use siltstone::disks::StoreDirectories;
 use siltstone::store::StoreCreation;
 
 use crate::cli::config::bucket_specs::BucketSpecs;
@@ -16,6 +17,11 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DATA_DIR", global = true)]
     #[arg(default_value = "./siltstone-data")]
     pub(crate) data_dir: PathBuf,
+
+    /// Directory on a fast disk for the log and small objects, where the data directory is on a
+    /// slow one; of a store that is there, see siltstone-tools disk add
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_FAST_DIR", global = true)]
+    pub(crate) fast_dir: Option<PathBuf>,
 
     /// Whether a store may be made: auto where the directory is empty or missing, never where it is
     /// expected, as on a mount point
@@ -50,6 +56,11 @@ pub(crate) struct StartOptions {
 }
 
 impl StartOptions {
+    /// The directories of the store.
+    pub(crate) fn directories(&self) -> StoreDirectories {
+        StoreDirectories::new(&self.data_dir, self.fast_dir.as_deref())
+    }
+
     /// The users file.
     pub(crate) fn users_path(&self) -> PathBuf {
         self.users.clone().unwrap_or_else(|| self.data_dir.join("users.toml"))

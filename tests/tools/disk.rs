@@ -1,0 +1,215 @@
+use std::collections::BTreeSet;
+
+use siltstone::disks::StoreDirectories;
+use siltstone::fs::Fs;
+
+use super::*;
+
+/// The store of the fixture, and a place for a fast directory.
+struct Disks {
+    store: Fixture,
+    dir: TempDir,
+}
+
+impl Disks {
+    fn new() -> Self {
+        Self { store: Fixture::new(), dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn fast(&self) -> PathBuf {
+        self.dir.path().join("ssd")
+    }
+
+    /// Runs a command on both directories.
+    fn tool(&self, args: &[&str]) -> Output {
+        self.store.tool(&[&["--fast-dir", self.fast().to_str().unwrap()], args].concat())
+    }
+
+    fn succeeds(&self, args: &[&str]) -> String {
+        let output = self.tool(args);
+        assert_eq!(status(&output), 0, "{args:?}: {}{}", stdout(&output), stderr(&output));
+        stdout(&output)
+    }
+
+    fn added() -> Self {
+        let disks = Self::new();
+        let said = disks.succeeds(&["disk", "add"]);
+        assert!(said.contains("start the server with --fast-dir"), "{said}");
+        disks
+    }
+
+    fn open(&self) -> Store {
+        let fs = StoreDirectories::new(self.store.dir.path(), Some(&self.fast())).open().unwrap();
+        open_on(&fs)
+    }
+}
+
+fn open_on(fs: &Arc<dyn Fs>) -> Store {
+    let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
+    let open = || Store::open(Arc::clone(fs), Arc::new(SystemClock), &OsEntropy, options);
+    until_unlocked(open, |opened| matches!(opened, Err(OpenError::Locked))).unwrap()
+}
+
+fn content(store: &Store, key: &str) -> Vec<u8> {
+    let found = store.find("photos", key, Selector::Current).unwrap();
+    let mut bytes = vec![0; found.version.size as usize];
+    let mut reader = store.read(&found, 0..found.version.size).unwrap();
+    let mut done = 0;
+    while done < bytes.len() {
+        done += reader.read(&mut bytes[done..]).unwrap();
+    }
+    bytes
+}
+
+/// The paths of all files below a directory.
+fn files_below(dir: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => found.append(&mut files_below(&entry.path())),
+            false => drop(found.insert(entry.path())),
+        }
+    }
+    found
+}
+
+#[test]
+fn the_log_goes_to_the_fast_directory_and_all_of_it_comes_back() {
+    let disks = Disks::added();
+    assert!(disks.fast().join("meta").read_dir().unwrap().count() > 2);
+    let verified = disks.succeeds(&["verify"]);
+    assert!(verified.ends_with("nothing is wrong\n"), "{verified}");
+    let store = disks.open();
+    put(&store, "new", b"a small one on the fast disk");
+    put(&store, "new-large", &bytes(9, 300_000));
+    drop(store);
+    let listed: serde_json::Value =
+        serde_json::from_str(&disks.succeeds(&["--json", "disk", "list"])).unwrap();
+    assert_eq!((&listed[0]["role"], &listed[1]["role"]), (&"data".into(), &"fast".into()), "{listed}");
+    assert_eq!(listed[1]["segments"], 1, "{listed}");
+
+    let alone = disks.store.tool(&["verify"]);
+    assert_eq!(status(&alone), 2);
+    assert!(stderr(&alone).contains("name that with --fast-dir"), "{}", stderr(&alone));
+
+    disks.succeeds(&["disk", "drain"]);
+    assert!(
+        files_below(&disks.fast()).iter().all(|path| path.ends_with("LOCK")),
+        "{:?}",
+        files_below(&disks.fast())
+    );
+    let alone = disks.store.tool(&["verify"]);
+    assert!(stdout(&alone).ends_with("nothing is wrong\n"), "{}{}", stdout(&alone), stderr(&alone));
+    let store = open(disks.store.dir.path());
+    assert_eq!(content(&store, "new"), b"a small one on the fast disk");
+    assert_eq!(content(&store, "new-large"), bytes(9, 300_000));
+    assert_eq!(content(&store, "large"), bytes(3, 300_000));
+    drop(store);
+    // And once more: what is there after a drain is no obstacle.
+    disks.succeeds(&["disk", "add"]);
+    assert_eq!(content(&disks.open(), "new"), b"a small one on the fast disk");
+}
+
+#[test]
+fn a_backup_of_two_directories_is_one_and_is_restored_into_two() {
+    let disks = Disks::added();
+    let store = disks.open();
+    put(&store, "new", b"a small one on the fast disk");
+    let to = disks.dir.path().join("backup");
+    disks.succeeds(&["backup", to.to_str().unwrap()]);
+    drop(store);
+    let data = disks.dir.path().join("restored");
+    let fast = disks.dir.path().join("restored-ssd");
+    let restored = run(&[
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--fast-dir",
+        fast.to_str().unwrap(),
+        "restore",
+        to.to_str().unwrap(),
+    ]);
+    assert_eq!(status(&restored), 0, "{}{}", stdout(&restored), stderr(&restored));
+    let store = open_on(&StoreDirectories::new(&data, Some(&fast)).open().unwrap());
+    assert_eq!(content(&store, "new"), b"a small one on the fast disk");
+    assert_eq!(content(&store, "large"), bytes(3, 300_000));
+    assert!(fast.join("meta").read_dir().unwrap().count() > 0);
+}
+
+#[test]
+fn an_encrypted_store_gets_a_fast_directory_too() {
+    let disks = Disks::new();
+    let key = disks.dir.path().join("key");
+    assert_eq!(status(&run(&["store-key", "create", key.to_str().unwrap()])), 0);
+    let with_key = ["--store-key-file", key.to_str().unwrap()];
+    assert_eq!(status(&disks.store.tool(&[&with_key[..], &["encrypt"]].concat())), 0);
+    disks.succeeds(&["disk", "add"]);
+    let verified = disks.succeeds(&[&with_key[..], &["verify"]].concat());
+    assert!(verified.ends_with("nothing is wrong\n"), "{verified}");
+    disks.succeeds(&["disk", "drain"]);
+    let alone = disks.store.tool(&[&with_key[..], &["verify"]].concat());
+    assert!(stdout(&alone).ends_with("nothing is wrong\n"), "{}{}", stdout(&alone), stderr(&alone));
+}
+
+#[test]
+fn two_directories_are_encrypted_as_one() {
+    let disks = Disks::added();
+    let key = disks.dir.path().join("key");
+    assert_eq!(status(&run(&["store-key", "create", key.to_str().unwrap()])), 0);
+    let with_key = ["--store-key-file", key.to_str().unwrap()];
+    disks.succeeds(&[&with_key[..], &["encrypt"]].concat());
+    for path in
+        files_below(&disks.fast()).into_iter().filter(|path| path.to_str().unwrap().contains("/meta/"))
+    {
+        assert!(fs::read(&path).unwrap().starts_with(b"SiltSalt"), "{}", path.display());
+    }
+    let verified = disks.succeeds(&[&with_key[..], &["verify"]].concat());
+    assert!(verified.ends_with("nothing is wrong\n"), "{verified}");
+}
+
+#[test]
+fn what_is_named_wrongly_is_refused_and_nothing_is_written() {
+    let disks = Disks::new();
+    let other = Disks::added();
+    let before = files_below(disks.store.dir.path());
+    let other_before = files_below(&other.fast());
+    let inside = disks.store.path("ssd");
+    let full = disks.dir.path().join("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("a file"), "").unwrap();
+    for (args, named) in [
+        (vec!["disk", "add"], "name the fast directory with --fast-dir"),
+        (vec!["--fast-dir", inside.to_str().unwrap(), "disk", "add"], "one is in the other"),
+        (vec!["--fast-dir", full.to_str().unwrap(), "disk", "add"], "there is a file"),
+        (
+            vec!["--fast-dir", other.fast().to_str().unwrap(), "disk", "add"],
+            "the fast directory is not empty",
+        ),
+        (vec!["--fast-dir", other.fast().to_str().unwrap(), "verify"], "disk add"),
+        (vec!["--fast-dir", other.fast().to_str().unwrap(), "disk", "drain"], "disk add"),
+        (vec!["disk", "lost"], "the store has no fast directory"),
+    ] {
+        let output = disks.store.tool(&args);
+        assert_eq!(status(&output), 2, "{args:?}");
+        assert!(stderr(&output).contains(named), "{args:?}: {}", stderr(&output));
+    }
+    let lost = other.tool(&["disk", "lost"]);
+    assert!(stderr(&lost).contains("it is there"), "{}", stderr(&lost));
+    let again = other.tool(&["disk", "add"]);
+    assert!(stderr(&again).contains("has a fast directory already"), "{}", stderr(&again));
+    assert_eq!(files_below(disks.store.dir.path()), before);
+    assert_eq!(files_below(&other.fast()), other_before);
+}
+
+#[test]
+fn what_the_data_directory_has_comes_back_after_the_fast_one_is_lost() {
+    let disks = Disks::added();
+    put(&disks.open(), "new-large", &bytes(9, 300_000));
+    fs::remove_dir_all(disks.fast()).unwrap();
+    let lost = disks.store.tool(&["disk", "lost"]);
+    assert_eq!(status(&lost), 0, "{}", stderr(&lost));
+    let rebuilt = disks.store.tool(&["rebuild"]);
+    assert!(stdout(&rebuilt).contains("restored: buckets 1"), "{}{}", stdout(&rebuilt), stderr(&rebuilt));
+    let store = open(disks.store.dir.path());
+    assert_eq!(content(&store, "large"), bytes(3, 300_000));
+    assert_eq!(content(&store, "new-large"), bytes(9, 300_000));
+}

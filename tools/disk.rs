@@ -1,0 +1,170 @@
+//! The commands `disk`.
+
+use std::io::Write;
+use std::path::Path;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use siltstone::base::{Clock as _, OsEntropy, SystemClock};
+use siltstone::disks::{ChangeProgress, DisksError};
+use siltstone::format::FileKind;
+use siltstone::fs::{Fs as _, OsFs};
+use siltstone::log::list_numbers;
+
+use crate::data_dir::DataDir;
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::show;
+
+pub(crate) const HELP: &str = "\
+A store whose data directory is on a hard disk can keep its log and small objects in a second directory, on an SSD: a small put
+waits for that alone then. `add` moves the log there, and new small objects follow; `drain` moves all of it back. For both the
+server must be stopped. Both directories are needed from then on: name the second one with --fast-dir to the server, and to these
+tools.
+
+The log is in the fast directory alone. Where its disk is dead, restore a backup, or what was shipped to a remote; without either,
+`lost` lets a rebuild make a log from the segments of the data directory, which has the large objects, and the small ones that were
+moved there.
+
+Examples:
+  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk add
+      From now on: siltstone --data-dir /srv/hdd --fast-dir /srv/ssd
+  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk list
+  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk drain
+      From now on: siltstone --data-dir /srv/hdd
+  siltstone-tools --data-dir /srv/hdd disk lost && siltstone-tools --data-dir /srv/hdd rebuild
+
+Exit status:
+  0  success
+  2  nothing was changed: a server uses the directories, they do not belong together, no space, or wrong arguments";
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: DiskCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DiskCommand {
+    /// Show the directories of the store, their disks, and what is in them; also while a server runs
+    List,
+    /// Move the log of a store to the directory of --fast-dir
+    Add,
+    /// Move the log and the segments of the directory of --fast-dir back
+    Drain,
+    /// Give up a fast directory whose disk is dead
+    Lost,
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(
+    data_dir: &DataDir,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let directories = data_dir.directories();
+    let mut meter = Meter::start(json);
+    let mut shown = |progress: ChangeProgress| {
+        meter.update("moving", progress.done_bytes, progress.total_bytes);
+    };
+    if matches!(arguments.command, DiskCommand::Add | DiskCommand::Drain) && data_dir.fast_dir().is_none() {
+        return Err(Failure::Command("name the fast directory with --fast-dir".to_owned()));
+    }
+    let changed = match arguments.command {
+        DiskCommand::List => return list(data_dir, json, out),
+        DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown),
+        DiskCommand::Drain => directories.drain(&mut shown),
+        DiskCommand::Lost => directories.lose(),
+    };
+    meter.finish();
+    changed.map_err(|error| data_dir.failed(&error))?;
+    if json {
+        show::json(out, &json!({ "done": true }))?;
+    } else {
+        writeln!(out, "{}: {}", data_dir.display(), arguments.command.outcome())?;
+    }
+    Ok(Outcome::Success)
+}
+
+impl DiskCommand {
+    /// What follows from a change.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::List => "",
+            Self::Add => "the log is in the fast directory now: start the server with --fast-dir, too",
+            Self::Drain => "all of the store is in the data directory: start the server without --fast-dir",
+            Self::Lost => {
+                "the fast directory is given up: siltstone-tools rebuild makes a log from the segments of the data directory"
+            }
+        }
+    }
+}
+
+/// A directory of the store, and its disk.
+struct ListedDirectory<'d> {
+    role: &'static str,
+    dir: &'d Path,
+    free_bytes: u64,
+    total_bytes: u64,
+    segments: usize,
+    segment_bytes: u64,
+}
+
+impl<'d> ListedDirectory<'d> {
+    fn look(role: &'static str, dir: &'d Path) -> Result<Self, DisksError> {
+        let disk = OsFs::new(dir);
+        let space = disk.space()?;
+        let ids = list_numbers(&disk, FileKind::Segment)?;
+        let mut segment_bytes = 0;
+        for id in &ids {
+            // One that moves meanwhile is counted on the other disk, or not at all.
+            if let Ok(file) = disk.open_read(&FileKind::Segment.path(*id)) {
+                segment_bytes += file.usage()?.allocated_bytes;
+            }
+        }
+        let segments = ids.len();
+        Ok(Self {
+            role,
+            dir,
+            free_bytes: space.free_bytes,
+            total_bytes: space.total_bytes,
+            segments,
+            segment_bytes,
+        })
+    }
+
+    fn described(&self) -> Value {
+        json!({
+            "role": self.role,
+            "dir": self.dir,
+            "free_bytes": self.free_bytes,
+            "total_bytes": self.total_bytes,
+            "segments": self.segments,
+            "segment_bytes": self.segment_bytes,
+        })
+    }
+}
+
+fn list(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let failed = |error: DisksError| data_dir.failed(&error);
+    data_dir.directories().open().map_err(failed)?;
+    let mut listed = vec![ListedDirectory::look("data", data_dir).map_err(failed)?];
+    if let Some(fast) = data_dir.fast_dir() {
+        listed.push(ListedDirectory::look("fast", fast).map_err(failed)?);
+    }
+    if json {
+        show::json(out, &listed.iter().map(ListedDirectory::described).collect())?;
+        return Ok(Outcome::Success);
+    }
+    for found in &listed {
+        let ListedDirectory { role, dir, segments, .. } = found;
+        let free = ByteSize(found.free_bytes);
+        let total = ByteSize(found.total_bytes);
+        let bytes = ByteSize(found.segment_bytes);
+        writeln!(out, "{role} {}: {free} of {total} free, {segments} segments with {bytes}", dir.display())?;
+    }
+    Ok(Outcome::Success)
+}
