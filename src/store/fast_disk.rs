@@ -74,9 +74,14 @@ impl Store {
         Ok(SegmentMove { bytes, more: bytes > 0 && self.is_fast_short() })
     }
 
+    /// Whether less is free on the fast disk than is to be, or less than the room of two segments:
+    /// on a small disk, what is kept for the log alone is more than the former.
     fn is_fast_short(&self) -> bool {
-        let percent = self.shared.options.fast_free_percent;
-        self.shared.space_on(DiskPlace::Fast).is_some_and(|(free, total)| free < total / 100 * percent)
+        let Some((free, total)) = self.shared.space_on(DiskPlace::Fast) else { return false };
+        let segments = &self.shared.segments;
+        let room = segments.room_on(DiskPlace::Fast, SpaceClaim::Growth);
+        free < total / 100 * self.shared.options.fast_free_percent
+            || room.is_ok_and(|room| room < 2 * segments.max_bytes())
     }
 
     /// The oldest sealed segment on the fast disk that may move.
