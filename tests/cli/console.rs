@@ -13,7 +13,7 @@ use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr
 pub(super) fn console_of(running: &Running) -> String {
     running.wait_until("the address of the console", |running| running.said().contains("the console is at "));
     let said = running.said();
-    let url = said.split_once("the console is at http").unwrap().1.lines().next().unwrap();
+    let url = said.split_once("the console is at http").unwrap().1.split([' ', ',', '\n']).next().unwrap();
     url.trim_start_matches('s').trim_start_matches("://").trim_end_matches("/-/console/").to_owned()
 }
 
