@@ -11,7 +11,8 @@ use crate::base::limits::{BLOCK_BYTES, MIB};
 /// it is made on that of `place`.
 ///
 /// # Errors
-/// Of either disk, and where the bytes read back differ. No file is left then.
+/// Of either disk; `InvalidData` for bytes that cannot be read, and where those that are read back
+/// differ. No file is left then.
 pub fn copy_file(from: &dyn File, to: &dyn Fs, place: DiskPlace, path: &str) -> io::Result<()> {
     let copied = copy_and_compare(from, to, place, path);
     if copied.is_err() {
@@ -31,7 +32,8 @@ fn copy_and_compare(from: &dyn File, to: &dyn Fs, place: DiskPlace, path: &str) 
     if crc32_of(written.as_ref())? == crc {
         return Ok(());
     }
-    Err(io::Error::other(format!("{path}: the bytes read back differ from the bytes written")))
+    let what = format!("{path}: the bytes read back differ from the bytes written");
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
 /// Copies the bytes of a file to an empty one, and returns their CRC. Holes stay holes, and zeros
@@ -52,10 +54,8 @@ pub fn copy_bytes(from: &dyn File, to: &dyn File) -> io::Result<u32> {
         for (number, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
             let place = at + number as u64 * BLOCK_BYTES;
             let end = place + block.len() as u64;
-            if block.iter().any(|byte| *byte != 0) {
+            if from.next_hole(place..end)? != Some(place..end) {
                 write_pages(from, to, block, place)?;
-            } else if from.next_hole(place..end)? != Some(place..end) {
-                to.write_zeros(place, end - place)?;
             }
         }
         at += part;
@@ -66,7 +66,7 @@ pub fn copy_bytes(from: &dyn File, to: &dyn File) -> io::Result<u32> {
     Ok(crc.value())
 }
 
-/// Writes a block with bytes, without the holes in it.
+/// Writes a block without the holes in it.
 fn write_pages(from: &dyn File, to: &dyn File, block: &[u8], place: u64) -> io::Result<()> {
     let end = place + block.len() as u64;
     let mut at = place;

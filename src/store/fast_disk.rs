@@ -9,13 +9,16 @@
 //!
 //! A crash leaves the file on one of the disks, or on both, where it is the same.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Store, StoreError};
+use crate::base::NOT_POISONED;
 use crate::format::{FileKind, segment_path, unfinished};
-use crate::fs::{DiskPlace, copy_file};
-use crate::log::{LogError, SpaceClaim};
+use crate::fs::{DiskPlace, Fs, copy_file};
+use crate::log::{Damage, LogError, SpaceClaim};
 
 /// A step of the movement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,6 +47,18 @@ pub(super) struct Movement {
     first: AtomicU64,
     segments: AtomicU64,
     bytes: AtomicU64,
+    /// Segments that cannot be read, which stay until the next start.
+    unreadable: Mutex<BTreeSet<u64>>,
+}
+
+/// What came of a segment that was to move.
+enum MoveOutcome {
+    /// It moved, with these bytes.
+    Moved(u64),
+    /// It stays.
+    Unreadable,
+    /// It stays for now.
+    Later,
 }
 
 impl Store {
@@ -70,8 +85,18 @@ impl Store {
         let Some(id) = self.next_to_move().map_err(|error| self.shared.failed(error))? else {
             return Ok(SegmentMove::default());
         };
-        let bytes = self.move_to_bulk(id)?;
-        Ok(SegmentMove { bytes, more: bytes > 0 && self.is_fast_short() })
+        match self.move_to_bulk(id)? {
+            MoveOutcome::Moved(bytes) => {
+                self.movement.segments.fetch_add(1, Ordering::Relaxed);
+                self.movement.bytes.fetch_add(bytes, Ordering::Relaxed);
+                Ok(SegmentMove { bytes, more: self.is_fast_short() })
+            }
+            MoveOutcome::Unreadable => {
+                self.movement.unreadable.lock().expect(NOT_POISONED).insert(id);
+                Ok(SegmentMove { bytes: 0, more: true })
+            }
+            MoveOutcome::Later => Ok(SegmentMove::default()),
+        }
     }
 
     /// Whether less is free on the fast disk than is to be, or less than the room of two segments:
@@ -93,64 +118,88 @@ impl Store {
             if id < self.movement.first.load(Ordering::Relaxed) {
                 continue;
             }
-            if self.shared.fs.place_of(&segment_path(id))? == DiskPlace::Bulk {
-                if all_before_moved {
-                    self.movement.first.store(id + 1, Ordering::Relaxed);
+            match self.shared.fs.place_of(&segment_path(id)) {
+                // Removed since the list was made.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                place => {
+                    if place? == DiskPlace::Bulk {
+                        if all_before_moved {
+                            self.movement.first.store(id + 1, Ordering::Relaxed);
+                        }
+                        continue;
+                    }
                 }
-                continue;
             }
             all_before_moved = false;
-            if !unsealed.contains(&id) && self.may_move(id)? {
+            let is_unreadable = self.movement.unreadable.lock().expect(NOT_POISONED).contains(&id);
+            if !unsealed.contains(&id) && !is_unreadable && self.has_one_name(id)? {
                 return Ok(Some(id));
             }
         }
         Ok(None)
     }
 
-    /// Whether a segment may move: one with a further name is being copied elsewhere, and what is
-    /// here of one that the remote has comes and goes.
-    fn may_move(&self, id: u64) -> Result<bool, LogError> {
-        let links = self.shared.segments.get(id)?.file.usage()?.links;
-        Ok(links == 1 && self.shared.index().remote_copy(id).is_none())
+    /// Whether a segment has no further name, under which it is being copied elsewhere.
+    fn has_one_name(&self, id: u64) -> Result<bool, LogError> {
+        Ok(self.shared.fs.open_read(&segment_path(id))?.usage()?.links == 1)
     }
 
-    /// Returns the bytes of the segment; 0 if it stays.
-    fn move_to_bulk(&self, id: u64) -> Result<u64, StoreError> {
+    fn move_to_bulk(&self, id: u64) -> Result<MoveOutcome, StoreError> {
         let shared = &self.shared;
         // A file that was removed meanwhile would come back under its name.
-        let Some(_pin) = shared.segments.pin_segment(id) else { return Ok(0) };
-        let path = segment_path(id);
-        let aside = unfinished(&path);
-        let fs = shared.fs.as_ref();
-        let from = match fs.open_uncached(&path) {
-            Err(error) => return Err(shared.failed(error.into())),
-            Ok(from) => from,
+        let Some(_pin) = shared.segments.pin_segment(id) else { return Ok(MoveOutcome::Later) };
+        let moved = match &self.tier {
+            // What is here of a segment on the remote may be part of it.
+            Some(tier) => tier.replace_file(id, |fs| self.copy_to_bulk(fs, id)),
+            None => self.copy_and_name(id).map(Some),
         };
-        let bytes = from.usage().map_err(|error| shared.failed(error.into()))?.allocated_bytes;
-        let room = shared.segments.room_on(DiskPlace::Bulk, SpaceClaim::Upkeep);
-        if room.map_err(|error| shared.failed(error))? < bytes {
-            log::warn!("{path} stays on the fast disk: the large one has too little space");
-            return Ok(0);
+        let path = segment_path(id);
+        match moved {
+            Ok(Some(bytes)) => {
+                shared.segments.reopen(id);
+                Ok(MoveOutcome::Moved(bytes))
+            }
+            Ok(None) => Ok(MoveOutcome::Later),
+            Err(LogError::DiskFull(error) | LogError::Exhausted(error)) => {
+                log::warn!("{path} stays on the fast disk for now: {error}");
+                Ok(MoveOutcome::Later)
+            }
+            Err(LogError::Damaged(damage)) => {
+                log::error!("{path} stays on the fast disk: {damage}");
+                Ok(MoveOutcome::Unreadable)
+            }
+            Err(error) => Err(shared.write_failed(error)),
+        }
+    }
+
+    /// Writes a copy of the file of a segment beside its later name on the large disk. Returns the
+    /// space that it takes, in bytes.
+    fn copy_to_bulk(&self, fs: &dyn Fs, id: u64) -> Result<u64, LogError> {
+        let path = segment_path(id);
+        let from = fs.open_uncached(&path)?;
+        let bytes = from.usage()?.allocated_bytes;
+        let room = self.shared.segments.room_on(DiskPlace::Bulk, SpaceClaim::Upkeep)?;
+        if room < bytes {
+            let what = format!("the large disk has {room} bytes for it, and it takes {bytes}");
+            return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
         }
         // An earlier try may have left one of the name.
-        let _ = fs.remove(&aside);
-        match copy_file(from.as_ref(), fs, DiskPlace::Bulk, &aside).map_err(LogError::from) {
-            Ok(()) => {}
-            Err(LogError::DiskFull(error)) => {
-                log::warn!("{path} stays on the fast disk for now: {error}");
-                return Ok(0);
+        let _ = fs.remove(&unfinished(&path));
+        match copy_file(from.as_ref(), fs, DiskPlace::Bulk, &unfinished(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(Damage::new(path, 0, error.to_string()).into())
             }
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                log::error!("{path} stays on the fast disk, since it cannot be read: {error}");
-                return Ok(0);
-            }
-            Err(error) => return Err(shared.write_failed(error)),
+            copied => Ok(copied.map(|()| bytes)?),
         }
-        let named = fs.rename(&aside, &path).and_then(|()| fs.sync_dir(FileKind::Segment.dir()));
-        named.map_err(|error| shared.write_failed(error.into()))?;
-        shared.segments.reopen(id);
-        self.movement.segments.fetch_add(1, Ordering::Relaxed);
-        self.movement.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// As [`Store::copy_to_bulk`], and gives the copy its name, durably.
+    fn copy_and_name(&self, id: u64) -> Result<u64, LogError> {
+        let fs = self.shared.fs.as_ref();
+        let bytes = self.copy_to_bulk(fs, id)?;
+        let path = segment_path(id);
+        fs.rename(&unfinished(&path), &path)?;
+        fs.sync_dir(FileKind::Segment.dir())?;
         Ok(bytes)
     }
 }

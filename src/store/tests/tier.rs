@@ -120,12 +120,28 @@ impl Tiered {
         self.try_open_on(fs).unwrap()
     }
 
+    /// As `open`, with each sealed segment on its way to the large one of two disks.
+    pub(super) fn open_moving(&self) -> Store {
+        let options = StoreOptions { fast_free_percent: 100, ..options() };
+        self.try_open_with(&self.fs, options).unwrap()
+    }
+
     /// As `open_unmarked`, of a disk that may fail.
     pub(super) fn try_open_on(&self, fs: &SimFs) -> Result<Store, OpenError> {
-        let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
-        let fs = Arc::new(fs.clone());
+        self.try_open_with(fs, options())
+    }
+
+    fn try_open_with(&self, fs: &SimFs, options: StoreOptions) -> Result<Store, OpenError> {
+        let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options };
         let entropy = SeededEntropy::new(1);
-        Store::open_tiered(fs, self.clock.clone(), &entropy, options, self.reached(), self.options)
+        Store::open_tiered(
+            disks::disk(fs),
+            self.clock.clone(),
+            &entropy,
+            options,
+            self.reached(),
+            self.options,
+        )
     }
 
     /// The same remote and clock with another disk.

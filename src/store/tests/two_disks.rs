@@ -5,6 +5,7 @@ use super::disks::{BULK, FAST, disk, on_encrypted_disk, on_two_disks};
 use super::faults::sweep_of_failed_syncs;
 use super::model::Model;
 use super::script::{CHURN, WORK, work};
+use super::tier::{NOTHING_LOCAL, Tiered, check, work as work_of_tier};
 use super::*;
 use crate::base::limits::MIB;
 use crate::fs::sim::OpKind;
@@ -143,9 +144,43 @@ fn a_segment_that_cannot_be_read_stays_and_the_store_goes_on() {
         let first = store.shared.segments.immutable_segments()[0];
         let path = format!("{FAST}/{}", crate::format::segment_path(first));
         fs.make_unreadable(&path, 8192..12_288).unwrap();
-        store.move_segment().unwrap();
-        assert!(fs.contents(&path).is_ok() && segments_on(&fs, BULK).is_empty(), "{:?}", fs.files());
+        reclaim_all(&store).unwrap();
+        assert_eq!(segments_on(&fs, FAST).len(), 2, "that one, and the one that is written to");
+        assert!(fs.files().iter().any(|(found, _)| *found == path), "{:?}", fs.files());
         put(&store, "b", "later", b"later").unwrap();
+    });
+}
+
+#[test]
+fn segments_that_a_remote_has_move_with_what_is_here_of_them() {
+    on_two_disks(|| {
+        let (tiered, store) = Tiered::filled(TierOptions { local_max_bytes: 20 * MIB, ..NOTHING_LOCAL });
+        put(&store, "b", "fresh", &bytes(50, 300)).unwrap();
+        store.shared.segments.retire(|_| true);
+        put(&store, "b", "last", b"x").unwrap();
+        store.shared.segments.seal_retired().unwrap();
+        work_of_tier(&store).unwrap();
+        check(&store);
+        let before = segments_on(&tiered.fs, FAST);
+        assert_eq!(before.len(), 2, "{before:?}");
+        let sealed = u64::from_str_radix(&before[0][..16], 16).unwrap();
+        assert!(store.shared.index().remote_copy(sealed).is_some());
+        store.close();
+        drop(store);
+        let store = tiered.open_moving();
+        store.shared.segments.seal_immutable(sealed).unwrap();
+        while store.move_segment().unwrap().more {}
+        assert_eq!(store.fast_disk().unwrap().moved_segments, 1);
+        assert!(segments_on(&tiered.fs, BULK).contains(&before[0]), "{before:?}");
+        tiered.remote.set_down(true);
+        assert_eq!(get(&store, "b", "fresh").unwrap(), bytes(50, 300), "it is here, and was before");
+        tiered.remote.set_down(false);
+        check(&store);
+        // What goes from here goes from the file that has moved.
+        drop(store);
+        let store = tiered.with(NOTHING_LOCAL).open();
+        work_of_tier(&store).unwrap();
+        check(&store);
     });
 }
 

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use super::segment_cache::{LocalCache, LocalPieces};
@@ -29,7 +29,7 @@ use super::{Tier, TierProgress, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp, push_latest};
 use crate::format::{CopyPhase, ExtentHeader, FileKind, StoreId, page_ceil, segment_path, unfinished};
-use crate::fs::File;
+use crate::fs::{File, Fs};
 use crate::log::{LogError, Segment};
 use crate::remote::RemoteError;
 use crate::store::remote_log::request::TRIED_AGAIN_AFTER;
@@ -141,8 +141,28 @@ impl Tier {
         }
     }
 
+    /// Has `copy` write the file of a segment beside it, and puts that in its place. Returns what
+    /// `copy` has; `None`, and nothing is done, while a segment is checked or sent.
+    ///
+    /// # Errors
+    /// Of `copy`, and of the disk.
+    pub(in crate::store) fn replace_file<T>(
+        &self,
+        segment: u64,
+        copy: impl FnOnce(&dyn Fs) -> Result<T, LogError>,
+    ) -> Result<Option<T>, LogError> {
+        let _one_at_a_time = match self.checks.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Ok(locked) => locked,
+        };
+        let copied = copy(self.fs.as_ref())?;
+        self.take_new_file(&self.cache(segment))?;
+        Ok(Some(copied))
+    }
+
     /// Replaces the file of a segment by the new one beside it. Old handles keep what they have.
-    fn take_new_file(&self, cache: &LocalCache, copy: &LocalPieces) -> Result<(), LogError> {
+    fn take_new_file(&self, cache: &LocalCache) -> Result<(), LogError> {
         let path = segment_path(cache.segment);
         // Readers wait: one that fetched meanwhile would count pages of the old file.
         let _alone = cache.bytes.write().expect(NOT_POISONED);
@@ -150,9 +170,8 @@ impl Tier {
         self.fs.sync_dir(FileKind::Segment.dir())?;
         cache.generation.fetch_add(1, Ordering::AcqRel);
         cache.pinned_bytes.store(0, Ordering::Relaxed);
-        if !cache.is_listed.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        let listed = cache.copy().filter(|_| cache.is_listed.load(Ordering::Acquire));
+        let Some(copy) = listed else { return Ok(()) };
         let file = self.fs.open_read(&path)?;
         for number in 0..copy.count() {
             let forgotten = copy.take_pages(number).into();
@@ -235,7 +254,7 @@ impl Store {
         let kept = KeptPages::find(&old, &self.shared.store, extents.of(segment));
         let kept = kept.map_err(|error| self.shared.failed(error))?;
         let written = self.write_new_file(tier, &old, &ends, &kept);
-        match written.and_then(|()| tier.take_new_file(&cache, pieces)) {
+        match written.and_then(|()| tier.take_new_file(&cache)) {
             Ok(()) => {}
             Err(LogError::Damaged(damage)) => {
                 log::error!("the file of a segment with bad bytes stays as it is for now: {damage}");
