@@ -142,8 +142,7 @@ impl Fs for SplitFs {
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let place = self.place_of(from)?;
-        self.disk(place).link(from, to)
+        self.find(from, |disk| disk.link(from, to))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
@@ -161,8 +160,17 @@ impl Fs for SplitFs {
             return self.bulk.sync_dir(dir);
         }
         // The large disk first: a name there is durable before the one on the fast disk goes.
-        self.bulk.sync_dir(dir)?;
-        self.fast.sync_dir(dir)
+        match self.bulk.sync_dir(dir) {
+            // A directory that was made before there were two disks.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.fast.sync_dir(dir),
+            synced => {
+                synced?;
+                match self.fast.sync_dir(dir) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    synced => synced,
+                }
+            }
+        }
     }
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
@@ -183,7 +191,8 @@ impl Fs for SplitFs {
         if let Some(place) = Self::only_place(path) {
             return Ok(place);
         }
-        for place in [DiskPlace::Bulk, DiskPlace::Fast] {
+        // In the order of `find`, for one that moves meanwhile.
+        for place in [DiskPlace::Bulk, DiskPlace::Fast, DiskPlace::Bulk] {
             if self.has(place, path)? {
                 return Ok(place);
             }

@@ -12,7 +12,7 @@ use crate::base::Entropy;
 use crate::base::digest::Crc32;
 use crate::base::limits::KIB;
 use crate::format::{EPOCH, EpochRecord, FileKind, KeysState, LOCK, STANDBY, unfinished};
-use crate::fs::{File, Fs, Lock, copy_bytes, crc32_of};
+use crate::fs::{DiskPlace, File, Fs, Lock, copy_bytes, crc32_of};
 
 /// Bytes beside those of a file that are to be free before it is written again.
 const SPARE_BYTES: u64 = 64 * KIB;
@@ -177,13 +177,14 @@ impl Conversion<'_> {
         let raw = Arc::clone(self.encrypted.raw());
         let usage = file.usage()?;
         let needed_bytes = usage.allocated_bytes + SPARE_BYTES;
-        if raw.space()?.free_bytes < needed_bytes {
+        let place = raw.place_of(path)?;
+        if raw.space_on(place)?.free_bytes < needed_bytes {
             let why =
                 format!("{path}: it is written again beside itself, which needs {needed_bytes} free bytes");
             return Err(io::Error::new(io::ErrorKind::StorageFull, why).into());
         }
         let aside = unfinished(path);
-        let copied = self.copy(file, path, &aside);
+        let copied = self.copy(file, path, place, &aside);
         if copied.is_err() {
             // The error to report is the copy's. What is left is removed by the next run.
             let _ = raw.remove(&aside);
@@ -199,8 +200,8 @@ impl Conversion<'_> {
     }
 
     /// Writes the file again, encrypted, and compares it as it is on the disk. Durable on return.
-    fn copy(&self, file: &dyn File, path: &str, aside: &str) -> io::Result<u64> {
-        let copy = self.encrypted.create(aside)?;
+    fn copy(&self, file: &dyn File, path: &str, place: DiskPlace, aside: &str) -> io::Result<u64> {
+        let copy = self.encrypted.create_on(place, aside)?;
         let len = file.len()?;
         let crc = match renumbered(file, path, copy.as_ref())? {
             Some(bytes) => {

@@ -45,13 +45,34 @@ impl EncryptedFs {
         &self.fs
     }
 
+    /// Opens a file, on a disk that is known: it may move to another one meanwhile, where another
+    /// file has its identity.
+    fn open_in_place(
+        &self,
+        path: &str,
+        open: impl Fn(&dyn Fs) -> io::Result<Arc<dyn File>>,
+    ) -> io::Result<Arc<dyn File>> {
+        loop {
+            let place = self.fs.place_of(path)?;
+            let file = open(self.fs.as_ref())?;
+            if self.fs.place_of(path)? == place {
+                return self.over(path, place, file);
+            }
+        }
+    }
+
+    /// Forgets the state of a file that had the identity of a new one.
+    fn forget(&self, place: DiskPlace, id: u64) {
+        self.open.lock().expect(NOT_POISONED).states.remove(&(place, id));
+    }
+
     /// A handle over one of the disk itself.
-    fn over(&self, path: &str, file: Arc<dyn File>) -> io::Result<Arc<dyn File>> {
+    fn over(&self, path: &str, place: DiskPlace, file: Arc<dyn File>) -> io::Result<Arc<dyn File>> {
         if is_in_the_clear(path) {
             return Ok(file);
         }
         let id = file.usage()?.id;
-        let state = self.state_of(self.fs.place_of(path)?, id);
+        let state = self.state_of(place, id);
         let file = EncryptedFile::new(path.to_owned(), file, Arc::clone(&self.shared), state)?;
         Ok(Arc::new(file))
     }
@@ -76,19 +97,22 @@ impl EncryptedFs {
 
 impl Fs for EncryptedFs {
     fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
-        self.over(path, self.fs.create_on(place, path)?)
+        let file = self.fs.create_on(place, path)?;
+        let place = self.fs.place_of(path)?;
+        self.forget(place, file.usage()?.id);
+        self.over(path, place, file)
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.over(path, self.fs.open(path)?)
+        self.open_in_place(path, |fs| fs.open(path))
     }
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.over(path, self.fs.open_read(path)?)
+        self.open_in_place(path, |fs| fs.open_read(path))
     }
 
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.over(path, self.fs.open_uncached(path)?)
+        self.open_in_place(path, |fs| fs.open_uncached(path))
     }
 
     /// The keys of the directory are of no concern to those who list it.
