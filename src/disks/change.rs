@@ -50,12 +50,13 @@ pub(super) fn add(
     for kind in FileKind::ALL {
         fast.create_dir(kind.dir())?;
     }
+    // Before its files: they are never taken for a store of their own.
+    mark::mark_fast(fast, pair, now)?;
     for path in &files {
         copies.copy(path, path)?;
     }
     fast.sync_dir(FileKind::Log.dir())?;
     fast.sync_dir("")?;
-    mark::mark_fast(fast, pair, now)?;
     // From here on the log of the fast directory counts.
     mark::mark_data(data, pair, now)?;
     remove_all(data, &files)
@@ -94,8 +95,33 @@ pub(super) fn drain(data: &dyn Fs, fast: &dyn Fs, shown: &mut Shown<'_>) -> Resu
     data.sync_dir(FileKind::Log.dir())?;
     // From here on the data directory counts alone.
     remove_all(data, &[mark::data_path()])?;
-    remove_all(fast, &[FAST_MARK.to_owned()])?;
-    remove_all(fast, &all)
+    remove_all(fast, &all)?;
+    // After its files, which are not to be taken for a store of their own.
+    remove_all(fast, &[FAST_MARK.to_owned()])
+}
+
+/// Removes the segments of a fast directory that the data directory has, too: a crash left them
+/// there, after they were moved. Nothing where another process uses it.
+///
+/// # Errors
+/// Of the disks.
+pub(super) fn remove_moved(data: &dyn Fs, fast: &dyn Fs) -> Result<(), DisksError> {
+    let _lock = match lock(fast) {
+        Err(DisksError::Locked) => return Ok(()),
+        locked => locked?,
+    };
+    let mut moved = Vec::new();
+    for path in list_numbers(fast, FileKind::Segment)?.into_iter().map(segment_path) {
+        if is_there(data, &path)? {
+            moved.push(path);
+        }
+    }
+    if moved.is_empty() {
+        return Ok(());
+    }
+    // It may be there since a moment, in the page cache alone.
+    data.sync_dir(FileKind::Segment.dir())?;
+    remove_all(fast, &moved)
 }
 
 /// Gives up a fast directory that is lost: the data directory has no log from then on. Durable on
@@ -382,6 +408,24 @@ mod tests {
             assert_eq!(seen(&data, &fast), before, "{at}");
             assert!(mark::of_data(&data).unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn segments_that_a_crash_left_on_both_disks_are_removed_from_the_fast_one() {
+        let data = store();
+        let fast = SimFs::new();
+        add(&data, &fast, PAIR, now(), &mut |_| ()).unwrap();
+        let small = "data/0000000000000002.segment";
+        put(&fast, SEGMENT, b"segment");
+        put(&fast, small, b"small");
+        let before = seen(&data, &fast);
+        remove_moved(&data, &fast).unwrap();
+        assert_eq!(seen(&data, &fast), before);
+        assert!(!is_there(&fast, SEGMENT).unwrap() && is_there(&fast, small).unwrap());
+        let _lock = fast.lock(LOCK).unwrap();
+        put(&fast, SEGMENT, b"segment");
+        remove_moved(&data, &fast).unwrap();
+        assert!(is_there(&fast, SEGMENT).unwrap(), "a server moves it");
     }
 
     #[test]

@@ -56,13 +56,20 @@ impl StoreDirectories {
         }
     }
 
-    /// As [`StoreDirectories::open`]; where there are two without a store, they are marked as a pair,
-    /// durably.
+    /// As [`StoreDirectories::open`], to write there: where there are two without a store, they are
+    /// marked as a pair, durably, and what a crash has left of segments that were moved is removed.
     ///
     /// # Errors
     /// As of [`StoreDirectories::open`], and of the disks.
     pub fn open_to_fill(&self, entropy: &dyn Entropy, now: Timestamp) -> Result<Arc<dyn Fs>, DisksError> {
-        let Pairing::New(fast) = self.pairing()? else { return self.open() };
+        let fast = match self.pairing()? {
+            Pairing::New(fast) => fast,
+            Pairing::Both(fast) => {
+                change::remove_moved(&OsFs::new(&self.data), &OsFs::new(&fast))?;
+                return Ok(self.split(&fast));
+            }
+            Pairing::One => return self.open(),
+        };
         let data_disk = OsFs::new(&self.data);
         let fast_disk = OsFs::new(&fast);
         data_disk.create_root()?;
@@ -115,12 +122,10 @@ impl StoreDirectories {
     /// then on, which a rebuild makes from its segments. Durable on return.
     ///
     /// # Errors
-    /// The data directory has no fast one, is in use, or the fast one that is named is there.
+    /// The data directory has no fast one, or is in use; the fast one is there, or is not named.
     pub fn lose(&self) -> Result<(), DisksError> {
         match self.pairing() {
-            Err(DisksError::FastNotNamed | DisksError::FastMissing(_)) => {
-                change::lose(&OsFs::new(&self.data))
-            }
+            Err(DisksError::FastMissing(_)) => change::lose(&OsFs::new(&self.data)),
             Ok(Pairing::Both(fast)) => Err(DisksError::NotLost(fast)),
             Ok(_) | Err(DisksError::NotAdded(_)) => Err(DisksError::NotAPair),
             Err(error) => Err(error),
