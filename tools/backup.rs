@@ -130,9 +130,9 @@ pub(crate) fn restore(
         return Err(Failure::of(data_dir.display(), &BackupError::NotEmpty));
     }
     let source = data_dir.beside(from).disk()?;
+    data_dir.make_pair()?;
     raw_target.create_root().map_err(|error| Failure::of(data_dir.display(), &error))?;
     copy_keys(&OsFs::new(from), &raw_target).map_err(|error| data_dir.failed(&error))?;
-    data_dir.make_pair()?;
     let target = data_dir.disk()?;
     let mut meter = Meter::start(json);
     let done = offline::restore(source.as_ref(), target.as_ref(), &mut |progress| show(&mut meter, progress));

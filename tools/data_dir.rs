@@ -9,8 +9,10 @@ use std::sync::Arc;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
-use siltstone::disks::StoreDirectories;
+use siltstone::disks::{DisksError, StoreDirectories};
+use siltstone::format::FAST_MARK;
 use siltstone::fs::{Fs, OsFs};
+use siltstone::store::{StoreCreation, check_first_start};
 use siltstone::vault::{
     KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of, open_disk,
 };
@@ -52,9 +54,10 @@ impl DataDir {
         self.dir.is_some()
     }
 
-    /// Another directory that the same key opens.
+    /// A directory that the same key opens, which may be this one.
     pub(crate) fn beside(&self, dir: &Path) -> Self {
-        Self { dir: Some(dir.to_owned()), fast_dir: None, store_key_file: self.store_key_file.clone() }
+        let fast_dir = self.fast_dir.clone().filter(|_| dir == &**self);
+        Self { dir: Some(dir.to_owned()), fast_dir, store_key_file: self.store_key_file.clone() }
     }
 
     /// The fast directory, as the options name it.
@@ -67,11 +70,20 @@ impl DataDir {
         StoreDirectories::new(self, self.fast_dir.as_deref())
     }
 
+    fn has_no_store(&self) -> bool {
+        matches!(self.directories().open(), Err(DisksError::NoStore))
+    }
+
     /// Marks both directories as a pair where there are two, and no store in either.
     ///
     /// # Errors
-    /// They do not belong together; of the disks.
+    /// They do not belong together, or the fast one has something else in it; of the disks.
     pub(crate) fn make_pair(&self) -> Result<(), Failure> {
+        if let Some(fast) = self.fast_dir().filter(|_| self.has_no_store()) {
+            let known = [FAST_MARK.to_owned()];
+            let checked = check_first_start(&OsFs::new(fast), StoreCreation::Auto, &known);
+            checked.map_err(|error| Failure::of(fast.display(), error))?;
+        }
         let made = self.directories().open_to_fill(&OsEntropy, SystemClock.now());
         made.map(drop).map_err(|error| self.failed(&error))
     }

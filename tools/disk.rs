@@ -33,7 +33,8 @@ Examples:
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk list
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk drain
       From now on: siltstone --data-dir /srv/hdd
-  siltstone-tools --data-dir /srv/hdd disk lost && siltstone-tools --data-dir /srv/hdd rebuild
+  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk lost && siltstone-tools --data-dir /srv/hdd rebuild
+      Only where nothing is at /srv/ssd any more.
 
 Exit status:
   0  success

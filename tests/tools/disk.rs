@@ -167,6 +167,35 @@ fn two_directories_are_encrypted_as_one() {
 }
 
 #[test]
+fn doctor_opens_both_directories() {
+    let disks = Disks::added();
+    let output = disks.tool(&["--json", "doctor"]);
+    assert!(!stdout(&output).contains("fast-dir"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn a_restore_takes_no_fast_directory_with_other_files() {
+    let disks = Disks::added();
+    let full = disks.dir.path().join("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("letters.doc"), "").unwrap();
+    let to = disks.dir.path().join("backup");
+    disks.succeeds(&["backup", to.to_str().unwrap()]);
+    let data = disks.dir.path().join("restored");
+    let restored = run(&[
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--fast-dir",
+        full.to_str().unwrap(),
+        "restore",
+        to.to_str().unwrap(),
+    ]);
+    assert_eq!(status(&restored), 2);
+    assert!(stderr(&restored).contains("it is not empty"), "{}", stderr(&restored));
+    assert!(!data.exists() && full.read_dir().unwrap().count() == 1, "nothing was made");
+}
+
+#[test]
 fn what_is_named_wrongly_is_refused_and_nothing_is_written() {
     let disks = Disks::new();
     let other = Disks::added();
@@ -205,7 +234,9 @@ fn what_the_data_directory_has_comes_back_after_the_fast_one_is_lost() {
     let disks = Disks::added();
     put(&disks.open(), "new-large", &bytes(9, 300_000));
     fs::remove_dir_all(disks.fast()).unwrap();
-    let lost = disks.store.tool(&["disk", "lost"]);
+    let unnamed = disks.store.tool(&["disk", "lost"]);
+    assert!(stderr(&unnamed).contains("name that with --fast-dir"), "{}", stderr(&unnamed));
+    let lost = disks.tool(&["disk", "lost"]);
     assert_eq!(status(&lost), 0, "{}", stderr(&lost));
     let rebuilt = disks.store.tool(&["rebuild"]);
     assert!(stdout(&rebuilt).contains("restored: buckets 1"), "{}{}", stdout(&rebuilt), stderr(&rebuilt));
