@@ -11,10 +11,16 @@ use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr
 
 /// The address of the console, as the log tells it.
 pub(super) fn console_of(running: &Running) -> String {
+    let place = place_of_console(running);
+    place.split(' ').next().unwrap().trim_end_matches("/-/console/").to_owned()
+}
+
+/// What the log says of the place of the console, without the scheme.
+fn place_of_console(running: &Running) -> String {
     running.wait_until("the address of the console", |running| running.said().contains("the console is at "));
     let said = running.said();
-    let url = said.split_once("the console is at http").unwrap().1.split([' ', ',', '\n']).next().unwrap();
-    url.trim_start_matches('s').trim_start_matches("://").trim_end_matches("/-/console/").to_owned()
+    let place = said.split_once("the console is at http").unwrap().1.lines().next().unwrap();
+    place.trim_start_matches('s').trim_start_matches("://").to_owned()
 }
 
 /// The answer to an unsigned GET.
@@ -53,7 +59,7 @@ fn the_log_names_the_console_by_an_address_that_browsers_can_open() {
     let mut everywhere = on_a_free_port(dir.path());
     everywhere.args(["--console-listen", "[::]:0"]);
     let running = Running::start(everywhere);
-    let said = console_of(&running);
+    let said = place_of_console(&running);
     let (console, elsewhere) = said.split_once("/-/console/ on this host; of a container, ").unwrap();
     let port = console.strip_prefix("127.0.0.1:").unwrap();
     assert!(elsewhere.ends_with(&format!("published for {port}")), "{said}");
