@@ -307,8 +307,7 @@ fn replace_key(view: &View<'_>) -> Result<Response, Refusal> {
 fn next_label(label: &str, taken: &[&str]) -> String {
     let numbered =
         label.rsplit_once('-').and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));
-    let (stem, number) = numbered.unwrap_or((label, 1));
-    let mut number = number;
+    let (stem, mut number) = numbered.unwrap_or((label, 1));
     loop {
         number = number.saturating_add(1);
         let next = format!("{stem}-{number}");

@@ -14,8 +14,8 @@ pub(super) struct UserLine {
     pub(super) role: String,
     /// How many keys it has, service accounts included.
     pub(super) keys: usize,
-    /// When one of them, or of the keys of its sessions, was used last, for scripts and for people without; empty for never since
-    /// the start.
+    /// When one of them, or of the keys of its sessions, was used last, for scripts and for people
+    /// without; empty for never since the start.
     pub(super) used: String,
     pub(super) used_shown: String,
 }

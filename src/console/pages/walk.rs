@@ -93,23 +93,17 @@ impl WalkStep {
         sought: Sought<'_>,
         limits: StepLimits,
     ) -> Result<Self, Refusal> {
-        let clock = &*view.console.clock;
-        let begun = clock.instant();
-        let mut step = Self { keys: Vec::new(), next: place.after.map(str::to_owned) };
-        loop {
-            let further = KeyPlace { after: step.next.as_deref(), ..place };
-            let part = part(view, further, sought)?;
-            step.keys.extend(part.keys);
-            step.next = part.next;
-            if step.keys.len() > limits.keys {
-                step.keys.truncate(limits.keys);
-                step.next = step.keys.last().map(|last| last.key.clone());
-            }
-            let is_over = step.keys.len() == limits.keys || clock.instant() - begun >= limits.time;
-            if step.next.is_none() || is_over {
-                return Ok(step);
-            }
+        let mut keys = Vec::new();
+        let next = walk_parts(view, place, sought, limits.time, |part| {
+            keys.extend(part);
+            keys.len() < limits.keys
+        })?;
+        if keys.len() <= limits.keys {
+            return Ok(Self { keys, next });
         }
+        keys.truncate(limits.keys);
+        let next = keys.last().map(|last| last.key.clone());
+        Ok(Self { keys, next })
     }
 }
 
@@ -133,17 +127,37 @@ impl WalkCount {
         sought: Sought<'_>,
         time: Duration,
     ) -> Result<Self, Refusal> {
-        let clock = &*view.console.clock;
-        let begun = clock.instant();
-        let mut count = Self { keys: 0, next: place.after.map(str::to_owned) };
-        loop {
-            let further = KeyPlace { after: count.next.as_deref(), ..place };
-            let part = part(view, further, sought)?;
-            count.keys += part.keys.len() as u64;
-            count.next = part.next;
-            if count.next.is_none() || clock.instant() - begun >= time {
-                return Ok(count);
-            }
+        let mut keys = 0;
+        let next = walk_parts(view, place, sought, time, |part| {
+            keys += part.len() as u64;
+            true
+        })?;
+        Ok(Self { keys, next })
+    }
+}
+
+/// Walks below a prefix, from the key `place.after` on, until `take` wants no more, or `time` is over
+/// at the end of a part. Returns the key after which the next step begins, if there is one.
+///
+/// # Errors
+/// As of [`WalkStep::read`].
+fn walk_parts(
+    view: &View<'_>,
+    place: KeyPlace<'_>,
+    sought: Sought<'_>,
+    time: Duration,
+    mut take: impl FnMut(Vec<WalkedKey>) -> bool,
+) -> Result<Option<String>, Refusal> {
+    let clock = &*view.console.clock;
+    let begun = clock.instant();
+    let mut next = place.after.map(str::to_owned);
+    loop {
+        let further = KeyPlace { after: next.as_deref(), ..place };
+        let part = part(view, further, sought)?;
+        let wants_more = take(part.keys);
+        next = part.next;
+        if next.is_none() || !wants_more || clock.instant() - begun >= time {
+            return Ok(next);
         }
     }
 }
