@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::base::digest::to_hex;
 use siltstone::format::BackupSlot;
-use siltstone::fs::{Fs as _, OsFs, SubdirFs};
+use siltstone::fs::{Fs as _, OsFs, SubdirFs, absolute};
 use siltstone::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, FileTotals, RestoreReport,
 };
@@ -177,14 +177,6 @@ fn raise_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If that is refused, the backup names the first segment that could not be opened.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-}
-
-/// The path without links; as it is written where there is nothing yet.
-fn absolute(path: &Path) -> io::Result<PathBuf> {
-    match path.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),
-        known => known,
-    }
 }
 
 /// Refuses a backup within the store, which would be part of the next one, and a store within a

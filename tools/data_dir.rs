@@ -74,18 +74,19 @@ impl DataDir {
         matches!(self.directories().open(), Err(DisksError::NoStore))
     }
 
-    /// Marks both directories as a pair where there are two, and no store in either.
+    /// The directories as one disk, to write there. They are marked as a pair where there are two, and
+    /// no store in either.
     ///
     /// # Errors
     /// They do not belong together, or the fast one has something else in it; of the disks.
-    pub(crate) fn make_pair(&self) -> Result<(), Failure> {
+    pub(crate) fn make_pair(&self) -> Result<Arc<dyn Fs>, Failure> {
         if let Some(fast) = self.fast_dir().filter(|_| self.has_no_store()) {
             let known = [FAST_MARK.to_owned()];
             let checked = check_first_start(&OsFs::new(fast), StoreCreation::Auto, &known);
             checked.map_err(|error| Failure::of(fast.display(), error))?;
         }
         let made = self.directories().open_to_fill(&OsEntropy, SystemClock.now());
-        made.map(drop).map_err(|error| self.failed(&error))
+        made.map_err(|error| self.failed(&error))
     }
 
     /// The directories as one disk, with the bytes that are there.
@@ -125,8 +126,7 @@ impl DataDir {
     /// # Errors
     /// A key was named, and it would not be used.
     pub(crate) fn disk_to_fill(&self, encrypts: bool) -> Result<Arc<dyn Fs>, Failure> {
-        self.make_pair()?;
-        let disk = self.raw_disk()?;
+        let disk = self.make_pair()?;
         let secret = self.secret()?;
         if encrypts {
             self.check_own_key_apart()?;

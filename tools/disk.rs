@@ -40,6 +40,10 @@ Exit status:
   0  success
   2  nothing was changed: a server uses the directories, they do not belong together, no space, or wrong arguments";
 
+const ADDED: &str = "the log is in the fast directory now: start the server with --fast-dir, too";
+const DRAINED: &str = "all of the store is in the data directory: start the server without --fast-dir";
+const LOST: &str = "the fast directory is given up: siltstone-tools rebuild makes a log from the segments of the data directory";
+
 /// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -76,32 +80,18 @@ pub(crate) fn run(
     }
     let changed = match arguments.command {
         DiskCommand::List => return list(data_dir, json, out),
-        DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown),
-        DiskCommand::Drain => directories.drain(&mut shown),
-        DiskCommand::Lost => directories.lose(),
+        DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown).map(|()| ADDED),
+        DiskCommand::Drain => directories.drain(&mut shown).map(|()| DRAINED),
+        DiskCommand::Lost => directories.lose().map(|()| LOST),
     };
     meter.finish();
-    changed.map_err(|error| data_dir.failed(&error))?;
+    let follows = changed.map_err(|error| data_dir.failed(&error))?;
     if json {
         show::json(out, &json!({ "done": true }))?;
     } else {
-        writeln!(out, "{}: {}", data_dir.display(), arguments.command.outcome())?;
+        writeln!(out, "{}: {follows}", data_dir.display())?;
     }
     Ok(Outcome::Success)
-}
-
-impl DiskCommand {
-    /// What follows from a change.
-    fn outcome(&self) -> &'static str {
-        match self {
-            Self::List => "",
-            Self::Add => "the log is in the fast directory now: start the server with --fast-dir, too",
-            Self::Drain => "all of the store is in the data directory: start the server without --fast-dir",
-            Self::Lost => {
-                "the fast directory is given up: siltstone-tools rebuild makes a log from the segments of the data directory"
-            }
-        }
-    }
 }
 
 /// A directory of the store, and its disk.

@@ -10,7 +10,7 @@ use std::io;
 use super::{DisksError, mark};
 use crate::base::Timestamp;
 use crate::format::{EPOCH, FAST_MARK, FileKind, LOCK, StoreId, segment_path, unfinished};
-use crate::fs::{DiskPlace, Fs, Lock, copy_file};
+use crate::fs::{DiskPlace, Fs, Lock, copy_file, is_there};
 use crate::log::{holds_store, list_numbers};
 
 /// How far a change is, in bytes of files.
@@ -206,13 +206,6 @@ fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
         io::ErrorKind::WouldBlock => DisksError::Locked,
         _ => error.into(),
     })
-}
-
-fn is_there(disk: &dyn Fs, path: &str) -> io::Result<bool> {
-    match disk.open_read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        opened => opened.map(|_| true),
-    }
 }
 
 /// Removes files of one of the disks, durably. Those that are missing are gone already.

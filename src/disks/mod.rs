@@ -8,8 +8,7 @@ mod change;
 mod error;
 mod mark;
 
-use std::io;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use change::ChangeProgress;
@@ -17,7 +16,7 @@ pub use error::DisksError;
 
 use crate::base::{Entropy, Timestamp};
 use crate::format::StoreId;
-use crate::fs::{Fs, OsFs, SplitFs};
+use crate::fs::{Fs, OsFs, SplitFs, absolute};
 use crate::log;
 
 /// The directories that the options name.
@@ -68,7 +67,7 @@ impl StoreDirectories {
                 change::remove_moved(&OsFs::new(&self.data), &OsFs::new(&fast))?;
                 return Ok(self.split(&fast));
             }
-            Pairing::One => return self.open(),
+            Pairing::One => return Ok(Arc::new(OsFs::new(&self.data))),
         };
         let data_disk = OsFs::new(&self.data);
         let fast_disk = OsFs::new(&fast);
@@ -176,14 +175,6 @@ fn check_apart(data: &Path, fast: &Path) -> Result<(), DisksError> {
         return Err(DisksError::Overlap(fast));
     }
     Ok(())
-}
-
-/// The path without links; as it is written where there is nothing yet.
-fn absolute(path: &Path) -> io::Result<PathBuf> {
-    match path.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => path::absolute(path),
-        known => known,
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Which disk a file is on (Linux, `/sys/dev/block`).
+//! Where a file of the host is: its path without links, and its disk (Linux, `/sys/dev/block`).
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
@@ -12,6 +13,17 @@ pub fn share_disk(one: &Path, other: &Path) -> bool {
     let Some(one) = device(one) else { return false };
     let Some(other) = device(other) else { return false };
     one == other || whole_disk(one).is_some_and(|disk| whole_disk(other) == Some(disk))
+}
+
+/// The path without links; as it is written where there is nothing yet.
+///
+/// # Errors
+/// Of the file system.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path::absolute(path),
+        known => known,
+    }
 }
 
 fn device(path: &Path) -> Option<u64> {

@@ -38,7 +38,7 @@ pub(crate) mod conformance;
 #[cfg(test)]
 pub(crate) mod differential;
 
-pub use disk_of::share_disk;
+pub use disk_of::{absolute, share_disk};
 pub use file_copy::{copy_bytes, copy_file};
 pub use file_crc::crc32_of;
 pub(crate) use forward::{forward_file, forward_fs};
@@ -352,6 +352,17 @@ pub trait BytesElsewhere {
     /// Keeps verified bytes of the file aside, for [`BytesElsewhere::read_aside`]. Without effect
     /// where the disk has no room.
     fn keep_aside(&self, bytes: &[u8], offset: u64);
+}
+
+/// Whether there is a file of that name.
+///
+/// # Errors
+/// Of the disk.
+pub fn is_there(fs: &dyn Fs, path: &str) -> io::Result<bool> {
+    match fs.open_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        opened => opened.map(|_| true),
+    }
 }
 
 /// Whether `path` is the root or below it.

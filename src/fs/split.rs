@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use super::{DiskPlace, File, Fs, Lock, Space, check_one_directory, split};
+use super::{DiskPlace, File, Fs, Lock, Space, check_one_directory, is_there, split};
 
 /// The directory of the log, whose files are on the fast disk.
 const FAST: &str = "meta";
@@ -58,7 +58,7 @@ impl SplitFs {
     /// Asks the disks that may have a file for it. One that moves meanwhile is missed on the large
     /// disk before it is named there, and on the fast one after it was removed: the large one is
     /// asked again.
-    fn find<T>(&self, path: &str, ask: impl Fn(&dyn Fs) -> io::Result<T>) -> io::Result<T> {
+    fn find<T>(&self, path: &str, ask: impl Fn(DiskPlace) -> io::Result<T>) -> io::Result<T> {
         let places: &[DiskPlace] = match Self::only_place(path) {
             Some(DiskPlace::Fast) => &[DiskPlace::Fast],
             Some(DiskPlace::Bulk) => &[DiskPlace::Bulk],
@@ -66,7 +66,7 @@ impl SplitFs {
         };
         let mut missing = io::ErrorKind::NotFound.into();
         for place in places {
-            match ask(self.disk(*place)) {
+            match ask(*place) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = error,
                 found => return found,
             }
@@ -75,10 +75,7 @@ impl SplitFs {
     }
 
     fn has(&self, place: DiskPlace, path: &str) -> io::Result<bool> {
-        match self.disk(place).open_read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            opened => opened.map(|_| true),
-        }
+        is_there(self.disk(place), path)
     }
 
     /// Removes a name from a disk, if it is there.
@@ -99,15 +96,15 @@ fn other(place: DiskPlace) -> DiskPlace {
 
 impl Fs for SplitFs {
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.find(path, |disk| disk.open(path))
+        self.find(path, |place| self.disk(place).open(path))
     }
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.find(path, |disk| disk.open_read(path))
+        self.find(path, |place| self.disk(place).open_read(path))
     }
 
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.find(path, |disk| disk.open_uncached(path))
+        self.find(path, |place| self.disk(place).open_uncached(path))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -142,7 +139,7 @@ impl Fs for SplitFs {
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        self.find(from, |disk| disk.link(from, to))
+        self.find(from, |place| self.disk(place).link(from, to))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
@@ -191,13 +188,7 @@ impl Fs for SplitFs {
         if let Some(place) = Self::only_place(path) {
             return Ok(place);
         }
-        // In the order of `find`, for one that moves meanwhile.
-        for place in [DiskPlace::Bulk, DiskPlace::Fast, DiskPlace::Bulk] {
-            if self.has(place, path)? {
-                return Ok(place);
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::NotFound, format!("{path}: it is on neither disk")))
+        self.find(path, |place| self.disk(place).open_read(path).map(|_| place))
     }
 
     fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {

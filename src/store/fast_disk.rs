@@ -118,17 +118,16 @@ impl Store {
             if id < self.movement.first.load(Ordering::Relaxed) {
                 continue;
             }
-            match self.shared.fs.place_of(&segment_path(id)) {
+            let place = match self.shared.fs.place_of(&segment_path(id)) {
                 // Removed since the list was made.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                place => {
-                    if place? == DiskPlace::Bulk {
-                        if all_before_moved {
-                            self.movement.first.store(id + 1, Ordering::Relaxed);
-                        }
-                        continue;
-                    }
+                place => place?,
+            };
+            if place == DiskPlace::Bulk {
+                if all_before_moved {
+                    self.movement.first.store(id + 1, Ordering::Relaxed);
                 }
+                continue;
             }
             all_before_moved = false;
             let is_unreadable = self.movement.unreadable.lock().expect(NOT_POISONED).contains(&id);

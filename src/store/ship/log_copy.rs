@@ -15,7 +15,7 @@ use crate::format::{
     CopyPhase, Entry, Features, FileHeader, FileKind, Footer, Group, LogPosition, Parcel, RemoteCopy,
     STANDBY, StoreId, log_path, segment_path,
 };
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, is_there};
 use crate::log::{
     LogError, Replay, ReplayStart, create_file, list_numbers, read_checkpoint, remove_unfinished,
 };
@@ -288,10 +288,7 @@ fn is_placed(fs: &dyn Fs, store: StoreId, segment: u64, length: u64) -> Result<b
 /// # Errors
 /// Of the disk.
 pub fn follows(fs: &dyn Fs) -> io::Result<bool> {
-    match fs.open_read(STANDBY) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        opened => opened.map(|_| true),
-    }
+    is_there(fs, STANDBY)
 }
 
 /// Notes that the directory follows a log. Durable on return.
