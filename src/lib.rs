@@ -164,6 +164,7 @@
 //! | checkpoint | a file with the whole metadata, from which a start begins |
 //! | watermark | the number of the last group that a file includes |
 //! | pin | a reader's hold on a segment |
+//! | shadow | a copy of the log on the large one of two disks |
 //! | hole | a range of a segment whose bytes were returned to the file system |
 //! | dialect | the vendor prefix of headers, `x-amz-` or `x-svc-` |
 //!
@@ -205,7 +206,7 @@
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
 //! | add a metric | the file of its feature in `service/metrics`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed, or which segments go | `store/reclaim/mod.rs` |
-//! | change what is on the fast one of two disks | `fs/split.rs`; the directories and their marks, `disks/mod.rs`; what moves, `store/fast_disk.rs` |
+//! | change what is on the fast one of two disks | `fs/split.rs`; the directories and their marks, `disks/mod.rs`; what moves, `store/fast_disk.rs`; the shadow of the log, `log/shadow.rs`, and the store that it leaves, `offline/lost_disk.rs` |
 //! | change how a store opens | `store/open/recovery.rs` |
 //! | change who may write to the remote | `store/remote_log/right.rs`; claims are made in `store/ship/epoch.rs`, and in `store/tier/epoch.rs` without a log there |
 //! | change what is deleted on the remote | `store/ship/cleanup.rs` |

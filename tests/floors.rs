@@ -418,6 +418,7 @@ const STORE_ROOMS: &[&str] = &[
     "follow",
     "history",
     "fast_disk",
+    "log_shadow",
     "reclaim",
     "sweep",
     "tier",

@@ -116,7 +116,14 @@ impl DataDir {
     /// # Errors
     /// It is encrypted, and not with this key; as of [`DataDir::raw_disk`].
     pub(crate) fn disk(&self) -> Result<Arc<dyn Fs>, Failure> {
-        let disk = self.raw_disk()?;
+        self.in_the_clear(self.raw_disk()?)
+    }
+
+    /// A disk of the store, as the store sees it.
+    ///
+    /// # Errors
+    /// It is encrypted, and not with this key; of the disk.
+    pub(crate) fn in_the_clear(&self, disk: Arc<dyn Fs>) -> Result<Arc<dyn Fs>, Failure> {
         let secret = self.secret()?;
         open_disk(disk, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| self.failed(&error))
     }

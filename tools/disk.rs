@@ -7,10 +7,12 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
-use siltstone::disks::{ChangeProgress, DisksError};
+use siltstone::disks::{ChangeProgress, DisksError, LostPair};
 use siltstone::format::FileKind;
 use siltstone::fs::{Fs as _, OsFs};
 use siltstone::log::list_numbers;
+use siltstone::offline::drop_lost;
+use siltstone::offline::lost_disk::LostDiskReport;
 
 use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
@@ -23,9 +25,10 @@ waits for that alone then. `add` moves the log there, and new small objects foll
 server must be stopped. Both directories are needed from then on: name the second one with --fast-dir to the server, and to these
 tools.
 
-The log is in the fast directory alone. Where its disk is dead, restore a backup, or what was shipped to a remote; without either,
-`lost` lets a rebuild make a log from the segments of the data directory, which has the large objects, and the small ones that were
-moved there.
+The log is in the fast directory. While a server runs, the data directory gets a copy of it every ten seconds. Where the disk of the
+fast directory is dead, restore a backup, or what was shipped to a remote; without either, `lost` makes a store of the data directory
+alone: it goes on with that copy, and drops and lists the objects whose bytes were on the dead disk. With --discard-log it gives up
+the copy, too: `rebuild` makes a log from the segments then, which restores less.
 
 Examples:
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk add
@@ -33,16 +36,19 @@ Examples:
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk list
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk drain
       From now on: siltstone --data-dir /srv/hdd
-  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk lost && siltstone-tools --data-dir /srv/hdd rebuild
-      Only where nothing is at /srv/ssd any more.
+  siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk lost >lost.txt
+      Only where nothing is at /srv/ssd any more. From now on: siltstone --data-dir /srv/hdd
 
 Exit status:
   0  success
+  1  the fast directory was given up, and objects with it
   2  nothing was changed: a server uses the directories, they do not belong together, no space, or wrong arguments";
 
 const ADDED: &str = "the log is in the fast directory now: start the server with --fast-dir, too";
 const DRAINED: &str = "all of the store is in the data directory: start the server without --fast-dir";
-const LOST: &str = "the fast directory is given up: siltstone-tools rebuild makes a log from the segments of the data directory";
+const DISCARDED: &str = "the fast directory and the log are given up: siltstone-tools rebuild makes a log from the segments of the data directory";
+const LOST: &str =
+    "all that is left of the store is in the data directory: start the server without --fast-dir";
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -60,7 +66,11 @@ enum DiskCommand {
     /// Move the log and the segments of the directory of --fast-dir back
     Drain,
     /// Give up a fast directory whose disk is dead
-    Lost,
+    Lost {
+        /// Give up the copy of the log in the data directory, too
+        #[arg(long)]
+        discard_log: bool,
+    },
 }
 
 /// Runs one of the commands.
@@ -82,7 +92,10 @@ pub(crate) fn run(
         DiskCommand::List => return list(data_dir, json, out),
         DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown).map(|()| ADDED),
         DiskCommand::Drain => directories.drain(&mut shown).map(|()| DRAINED),
-        DiskCommand::Lost => directories.lose().map(|()| LOST),
+        DiskCommand::Lost { discard_log: true } => {
+            directories.begin_loss().and_then(LostPair::end).map(|()| DISCARDED)
+        }
+        DiskCommand::Lost { discard_log: false } => return lose(data_dir, json, out),
     };
     meter.finish();
     let follows = changed.map_err(|error| data_dir.failed(&error))?;
@@ -92,6 +105,44 @@ pub(crate) fn run(
         writeln!(out, "{}: {follows}", data_dir.display())?;
     }
     Ok(Outcome::Success)
+}
+
+/// Makes a store of the data directory alone.
+fn lose(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let pair = data_dir.directories().begin_loss().map_err(|error| data_dir.failed(&error))?;
+    let disk = data_dir.in_the_clear(pair.data())?;
+    let mut described = Vec::new();
+    let report = drop_lost(disk.as_ref(), &SystemClock, &mut |lost| {
+        if json {
+            let mut owner = json!({});
+            show::owner(lost, &mut owner);
+            described.push(owner);
+            return Ok(());
+        }
+        writeln!(out, "lost: {lost}")
+    });
+    let report = report.map_err(|error| data_dir.failed(&error))?;
+    pair.end().map_err(|error| data_dir.failed(&error))?;
+    let LostDiskReport { last_group, buckets, versions, lost_versions, lost_parts, damage } = report;
+    if json {
+        let shown = json!({
+            "last_group": last_group,
+            "buckets": buckets,
+            "versions": versions,
+            "lost": described,
+            "damage": damage.iter().map(show::damage).collect::<Value>(),
+        });
+        show::json(out, &shown)?;
+    } else {
+        for found in &damage {
+            writeln!(out, "damage: {found}")?;
+        }
+        writeln!(out, "left: buckets {buckets}, versions {versions}; the log ends with group {last_group}")?;
+        writeln!(out, "lost: versions {lost_versions}, parts of uploads in progress {lost_parts}")?;
+        writeln!(out, "{}: {LOST}", data_dir.display())?;
+    }
+    let is_whole = damage.is_empty() && lost_versions == 0 && lost_parts == 0;
+    Ok(if is_whole { Outcome::Success } else { Outcome::Findings })
 }
 
 /// A directory of the store, and its disk.

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use siltstone::base::{OsEntropy, Timestamp};
-use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind};
+use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind, SHADOW};
 use siltstone::fs::{OsFs, memory_limit};
 use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
 
@@ -121,7 +121,7 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
         Failure::of(data_dir.display(), why)
     })?;
     data_dir.check_own_key_apart()?;
-    let more = set_aside(&OsFs::new(data_dir.to_path_buf()))?;
+    let more = further_dirs(&OsFs::new(data_dir.to_path_buf()))?;
     let fault = data_dir.keys_fault()?;
     let disk = data_dir.raw_disk()?;
     let mut meter = Meter::start(json);
@@ -170,9 +170,10 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
     Ok(Outcome::Success)
 }
 
-/// The directories of files that were set aside (data-format.md, section 2).
-fn set_aside(disk: &OsFs) -> Result<Vec<String>, Failure> {
-    let mut found = Vec::new();
+/// The directories of files that were set aside (data-format.md, section 2), and that of the shadow of
+/// the log.
+fn further_dirs(disk: &OsFs) -> Result<Vec<String>, Failure> {
+    let mut found = dirs_in(disk, SHADOW)?;
     for dir in dirs_in(disk, ASIDE)? {
         found.extend(dirs_in(disk, &dir)?);
     }

@@ -9,9 +9,9 @@ use std::io;
 
 use super::{DisksError, mark};
 use crate::base::Timestamp;
-use crate::format::{EPOCH, FAST_MARK, FileKind, LOCK, StoreId, segment_path, unfinished};
-use crate::fs::{DiskPlace, Fs, Lock, copy_file, is_there};
-use crate::log::{holds_store, list_numbers};
+use crate::format::{EPOCH, FAST_MARK, FileKind, LOCK, SHADOW, StoreId, segment_path, unfinished};
+use crate::fs::{DiskPlace, Fs, Lock, SubdirFs, copy_file, is_there};
+use crate::log::{holds_store, list_numbers, remove_shadow};
 
 /// How far a change is, in bytes of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub(super) fn add(
     for kind in FileKind::ALL {
         fast.create_dir(kind.dir())?;
     }
+    // Of an earlier fast directory.
+    remove_shadow(&SubdirFs::new(data, SHADOW))?;
     // Before its files: they are never taken for a store of their own.
     mark::mark_fast(fast, pair, now)?;
     for path in &files {
@@ -95,6 +97,7 @@ pub(super) fn drain(data: &dyn Fs, fast: &dyn Fs, shown: &mut Shown<'_>) -> Resu
     data.sync_dir(FileKind::Log.dir())?;
     // From here on the data directory counts alone.
     remove_all(data, &[mark::data_path()])?;
+    remove_shadow(&SubdirFs::new(data, SHADOW))?;
     remove_all(fast, &all)?;
     // After its files, which are not to be taken for a store of their own.
     remove_all(fast, &[FAST_MARK.to_owned()])
@@ -124,15 +127,25 @@ pub(super) fn remove_moved(data: &dyn Fs, fast: &dyn Fs) -> Result<(), DisksErro
     remove_all(fast, &moved)
 }
 
-/// Gives up a fast directory that is lost: the data directory has no log from then on. Durable on
-/// return.
+/// Takes the lock of a data directory whose fast directory is lost, and removes what a change that was
+/// cut off has left there. Durable on return.
 ///
 /// # Errors
 /// [`DisksError::Locked`], and those of the disk.
-pub(super) fn lose(data: &dyn Fs) -> Result<(), DisksError> {
-    let _lock = lock(data)?;
+pub(super) fn begin_loss(data: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
+    let lock = lock(data)?;
     remove_all(data, &metadata_of(data)?)?;
-    remove_all(data, &[mark::data_path()])
+    Ok(lock)
+}
+
+/// Gives up a fast directory that is lost: what the data directory has in `meta/` is its log from then
+/// on, and there is no shadow. Durable on return.
+///
+/// # Errors
+/// Those of the disk.
+pub(super) fn end_loss(data: &dyn Fs) -> Result<(), DisksError> {
+    remove_all(data, &[mark::data_path()])?;
+    Ok(remove_shadow(&SubdirFs::new(data, SHADOW))?)
 }
 
 /// Copies of files from one of the disks to the other.
@@ -425,7 +438,9 @@ mod tests {
     fn a_store_whose_fast_directory_is_given_up_has_its_segments_and_no_log() {
         let data = store();
         add(&data, &SimFs::new(), PAIR, now(), &mut |_| ()).unwrap();
-        lose(&data).unwrap();
+        put(&data, "meta/0000000000000009.log", b"of a change that was cut off");
+        begin_loss(&data).unwrap();
+        end_loss(&data).unwrap();
         assert_eq!(mark::of_data(&data).unwrap(), None);
         assert_eq!(files_of(&data).keys().collect::<Vec<_>>(), [SEGMENT, EPOCH]);
     }

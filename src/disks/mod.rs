@@ -8,6 +8,7 @@ mod change;
 mod error;
 mod mark;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub use error::DisksError;
 
 use crate::base::{Entropy, Timestamp};
 use crate::format::StoreId;
-use crate::fs::{Fs, OsFs, SplitFs, absolute};
+use crate::fs::{DiskPlace, File, Fs, Lock, OsFs, SplitFs, absolute, forward_fs};
 use crate::log;
 
 /// The directories that the options name.
@@ -117,14 +118,18 @@ impl StoreDirectories {
         change::drain(&OsFs::new(&self.data), &OsFs::new(fast), shown)
     }
 
-    /// Gives up a fast directory whose disk is dead: the data directory is one without a log from
-    /// then on, which a rebuild makes from its segments. Durable on return.
+    /// Begins to give up a fast directory whose disk is dead. The data directory is locked until the
+    /// end.
     ///
     /// # Errors
     /// The data directory has no fast one, or is in use; the fast one is there, or is not named.
-    pub fn lose(&self) -> Result<(), DisksError> {
+    pub fn begin_loss(&self) -> Result<LostPair, DisksError> {
         match self.pairing() {
-            Err(DisksError::FastMissing(_)) => change::lose(&OsFs::new(&self.data)),
+            Err(DisksError::FastMissing(_)) => {
+                let data = Arc::new(OsFs::new(&self.data));
+                let lock = change::begin_loss(data.as_ref())?;
+                Ok(LostPair { data, _lock: lock })
+            }
             Ok(Pairing::Both(fast)) => Err(DisksError::NotLost(fast)),
             Ok(_) | Err(DisksError::NotAdded(_)) => Err(DisksError::NotAPair),
             Err(error) => Err(error),
@@ -158,6 +163,51 @@ impl StoreDirectories {
 
     fn split(&self, fast: &Path) -> Arc<dyn Fs> {
         Arc::new(SplitFs::new(Arc::new(OsFs::new(fast)), Arc::new(OsFs::new(&self.data))))
+    }
+}
+
+/// A pair whose fast directory is being given up.
+pub struct LostPair {
+    data: Arc<OsFs>,
+    _lock: Box<dyn Lock>,
+}
+
+impl LostPair {
+    /// The data directory alone, without a log: one that is made there counts from the end on.
+    pub fn data(&self) -> Arc<dyn Fs> {
+        Arc::new(UnmarkedFs { data: Arc::clone(&self.data) })
+    }
+
+    /// Gives the fast directory up: the data directory is a store of its own from then on, with the log
+    /// that was made there. Without one, a rebuild makes it from the segments. Durable on return.
+    ///
+    /// # Errors
+    /// Of the disk: it is still a pair then.
+    pub fn end(self) -> Result<(), DisksError> {
+        change::end_loss(self.data.as_ref())
+    }
+}
+
+/// A data directory without its mark, which is no file of its store.
+struct UnmarkedFs {
+    data: Arc<OsFs>,
+}
+
+impl Fs for UnmarkedFs {
+    forward_fs!(data: open_read, open_uncached, create_dir, rename, link, remove, sync_dir, lock, space);
+
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        self.data.create_on(place, path)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.data.open(path)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = self.data.list(dir)?;
+        names.retain(|name| format!("{dir}/{name}") != mark::data_path());
+        Ok(names)
     }
 }
 
@@ -253,6 +303,22 @@ mod tests {
         for (data, fast) in [("a", "a"), ("a", "a/b"), ("a/b", "a")] {
             assert!(place.refusal(data, Some(fast)).contains("one is in the other"), "{data} {fast}");
         }
+    }
+
+    #[test]
+    fn a_pair_without_its_fast_directory_is_given_up_once_a_log_was_made() {
+        let place = Place::new();
+        place.make("data", "fast");
+        assert!(place.of("data", Some("fast")).begin_loss().is_err(), "it is there");
+        std::fs::remove_dir_all(place.path("fast")).unwrap();
+        let pair = place.of("data", Some("fast")).begin_loss().unwrap();
+        let refused = place.of("data", Some("fast")).begin_loss().err().map(|error| error.to_string());
+        assert!(refused.unwrap().contains("another process"));
+        assert_eq!(pair.data().list("meta").unwrap(), [""; 0]);
+        put_log(&place.path("data"));
+        assert!(place.refusal("data", None).contains("--fast-dir"), "it is a pair until the end");
+        pair.end().unwrap();
+        assert!(place.of("data", None).open().unwrap().open("meta/0000000000000001.log").is_ok());
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub use lock_clock::{LockClockState, SavedTime};
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
     ASIDE, BULK_MARK_NUMBER, CLOCK, EPOCH, FAST_MARK, HISTORY, KEYS, KEYS_COPY, LOCK, RECLAIM, RETURN, SCRUB,
-    STANDBY, aside_path, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
+    SHADOW, STANDBY, aside_path, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,

@@ -39,6 +39,9 @@ pub const ASIDE: &str = "aside";
 /// The mark of the fast directory of a store.
 pub const FAST_MARK: &str = "FAST";
 
+/// The directory with the shadow of the log, on the large one of two disks.
+pub const SHADOW: &str = "shadow";
+
 /// The number of the mark of a data directory whose log is in a fast directory: that of the newest
 /// log file that there can be.
 pub const BULK_MARK_NUMBER: u64 = COUNTERS_END - 1;

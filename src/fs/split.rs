@@ -16,8 +16,8 @@ const FAST: &str = "meta";
 /// The file of that directory that stays on the large disk: it names its own inode, so that a copy of
 /// the directory is known as one.
 const EPOCH: &str = "meta/epoch";
-/// The directory of the large disk alone.
-const BULK: &str = "";
+/// The directories of the large disk alone: the root, and that of the shadow of the log.
+const BULK: [&str; 2] = ["", "shadow/meta"];
 
 /// Two disks as one.
 pub struct SplitFs {
@@ -50,7 +50,7 @@ impl SplitFs {
     fn only_place_below(dir: &str) -> Option<DiskPlace> {
         match dir {
             FAST => Some(DiskPlace::Fast),
-            BULK => Some(DiskPlace::Bulk),
+            _ if BULK.contains(&dir) => Some(DiskPlace::Bulk),
             _ => None,
         }
     }
@@ -119,7 +119,7 @@ impl Fs for SplitFs {
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.bulk.create_dir(dir)?;
-        self.fast.create_dir(dir)
+        if BULK.contains(&dir) { Ok(()) } else { self.fast.create_dir(dir) }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -153,7 +153,7 @@ impl Fs for SplitFs {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        if dir == BULK {
+        if BULK.contains(&dir) {
             return self.bulk.sync_dir(dir);
         }
         // The large disk first: a name there is durable before the one on the fast disk goes.
@@ -261,9 +261,17 @@ mod tests {
         let disks = disks();
         put(&disks.both, "meta/1.log", b"log");
         put(&disks.both, "KEYS", b"keys");
+        disks.both.create_dir("shadow/meta").unwrap();
+        put(&disks.both, "shadow/meta/1.log", b"log");
         disks.both.create_on(DiskPlace::Fast, "data/1").unwrap();
         disks.both.create_on(DiskPlace::Bulk, "data/2").unwrap();
-        for (path, is_fast) in [("meta/1.log", true), ("KEYS", false), ("data/1", true), ("data/2", false)] {
+        for (path, is_fast) in [
+            ("meta/1.log", true),
+            ("KEYS", false),
+            ("shadow/meta/1.log", false),
+            ("data/1", true),
+            ("data/2", false),
+        ] {
             assert_eq!((is_on(&disks.fast, path), is_on(&disks.bulk, path)), (is_fast, !is_fast), "{path}");
         }
         let mut names = disks.both.list("data").unwrap();

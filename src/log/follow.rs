@@ -15,6 +15,10 @@ pub struct FollowedGroup {
     pub group: Group,
     /// Its bytes with their padding.
     pub bytes: Vec<u8>,
+    /// The number of the log file with it.
+    pub file: u64,
+    /// Where it begins there, in bytes.
+    pub offset: u64,
 }
 
 /// A place in the log of a store in use.
@@ -105,7 +109,7 @@ impl LogFollower {
         // The place moves on once the bytes are here: after an error the group is read again.
         self.position = end;
         self.at = LogPosition { sequence, crc: group.crc };
-        Ok(Ok(FollowedGroup { group, bytes }))
+        Ok(Ok(FollowedGroup { group, bytes, file: self.number, offset: at }))
     }
 
     /// Goes on in the file that begins with the next group, if there is one: what follows in this

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::base::Clock;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
+use crate::base::{Clock, Timestamp};
 use crate::format::{
-    Features, FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path, page_ceil,
+    Features, FileHeader, FileKind, GroupHeader, GroupKind, LogPosition, Pack, StoreId, log_path, page_ceil,
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, LogTail, create_file};
@@ -325,6 +325,23 @@ impl LogWriter {
         self.dirty_to = 0;
         Ok(())
     }
+}
+
+/// Makes a log without groups, which goes on after the group `after`: a checkpoint covers those up to
+/// that one. Durable on return.
+///
+/// # Errors
+/// Of the disk.
+pub fn begin_log(fs: &dyn Fs, store: StoreId, now: Timestamp, after: LogPosition) -> Result<(), LogError> {
+    let header = FileHeader {
+        kind: FileKind::Log,
+        store,
+        number: after.sequence + 1,
+        features: Features::NONE,
+        created: now,
+        previous_crc: after.crc,
+    };
+    create_log_file(fs, &header, ZERO_STEP_BYTES).map(drop)
 }
 
 fn create_log_file(fs: &dyn Fs, header: &FileHeader, zeros: u64) -> Result<Arc<dyn File>, LogError> {

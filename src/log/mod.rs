@@ -8,6 +8,7 @@
 //!   thread appends.
 //! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for
 //!   it.
+//! - `shadow`: a copy of the log on the large one of two disks.
 //! - `recheck`: log files and checkpoints are read again while the store is in use.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
@@ -26,6 +27,7 @@ mod replay;
 mod reserve;
 mod scan;
 mod segments;
+mod shadow;
 
 use std::io;
 
@@ -41,12 +43,13 @@ pub use files::{
 };
 pub use follow::{FollowedGroup, LogFollower};
 pub use log_builder::{BuiltLog, build_log};
-pub use log_writer::{LogSpace, LogWriter, WrittenGroup};
+pub use log_writer::{LogSpace, LogWriter, WrittenGroup, begin_log};
 pub use recheck::{FileRecheck, Rechecked};
 pub use replay::{LogTail, LogVolume, PackCheck, Replay, ReplayStart, TornGroup};
 pub use reserve::{Reserve, SpaceClaim};
 pub use scan::{GroupScan, Scanned, SegmentRecord, SegmentScan};
 pub use segments::{Allocation, Segment, SegmentOptions, SegmentPins, Segments, WriteHead};
+pub use shadow::{LogShadow, ShadowProgress, remove_shadow, shadow_of};
 
 /// Damage to bytes that had been durable.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,12 +12,13 @@ pub use report::{Assumption, LostRecord, RebuildReport, RestoredCounts, SkippedC
 use thiserror::Error;
 
 use crate::base::Clock;
-use crate::format::{Entry, FileKind, StoreId};
-use crate::fs::Fs;
+use crate::format::{Entry, FileKind, SHADOW, StoreId};
+use crate::fs::{Fs, SubdirFs};
 use crate::index::{Cursor, Index};
 use crate::keys::KeyRing;
 use crate::log::{
     BuiltLog, CheckpointPlan, CheckpointWriter, Damage, LogError, build_log, list_numbers, open_file,
+    remove_shadow,
 };
 use crate::offline::needed_keys::{read_ring, unopened_keys};
 use crate::store::open::recovery;
@@ -110,6 +111,8 @@ pub fn rebuild(
     let ring = ring.and_then(|text| KeyRing::parse(&text).ok()).unwrap_or_default();
     rebuilt.keys_missing = unopened_keys(&index, &ring);
     progress(Progress { step: ProgressStep::NewLog, done: 0, total: 0 });
+    // It is that of the old log.
+    remove_shadow(&SubdirFs::new(fs, SHADOW))?;
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;
     let plan = CheckpointPlan {

@@ -38,6 +38,8 @@ pub struct FastDiskFigures {
     pub moved_segments: u64,
     /// Their bytes.
     pub moved_bytes: u64,
+    /// Durable groups of the log that its shadow on the large disk lacks.
+    pub shadow_lag_groups: u64,
 }
 
 /// How far the movement is.
@@ -69,6 +71,7 @@ impl Store {
             space: shared.space_on(DiskPlace::Fast),
             moved_segments: self.movement.segments.load(Ordering::Relaxed),
             moved_bytes: self.movement.bytes.load(Ordering::Relaxed),
+            shadow_lag_groups: shared.published().sequence.saturating_sub(shared.followers.shadowed()),
         })
     }
 

@@ -16,6 +16,7 @@
 //! | `objects` | buckets, versions, uploads, listings, quotas; bytes of bodies to segments and back |
 //! | `expiry`, `follow` | old versions and uploads; changes for consumers such as mirrors, from the log |
 //! | `fast_disk` | segments from the fast one of two disks to the large one |
+//! | `log_shadow` | the shadow of the log on the large disk |
 //! | `reclaim`, `sweep`, `tier`, `scrub` | disk space; reading all extents of a segment; sealed segments on a remote; latent damage |
 //! | `ship` | the log on a remote, and stores restored from there or following it |
 //!
@@ -44,6 +45,7 @@ mod expiry;
 mod fast_disk;
 mod follow;
 pub(crate) mod history;
+mod log_shadow;
 mod objects;
 pub(crate) mod open;
 mod options;
@@ -129,6 +131,7 @@ use crate::remote::RemoteView;
 use commit::checkpointer;
 use commit::committer::Committer;
 use fast_disk::Movement;
+use log_shadow::ShadowWriter;
 use open::recovery::{self, Recovered};
 use reclaim::Reclaimer;
 use scrub::Scrubber;
@@ -143,6 +146,8 @@ pub struct Store {
     reclaimer: Mutex<Reclaimer>,
     scrubber: Scrubber,
     movement: Movement,
+    /// `None` where there is one disk.
+    shadow: Option<ShadowWriter>,
     /// Where sealed segments go; `None` if they stay.
     tier: Option<Arc<Tier>>,
     /// The log on the remote; not set where the log stays here.
@@ -202,8 +207,9 @@ impl Store {
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
         let movement = Movement::default();
+        let shadow = ShadowWriter::of(&shared);
         let ship = OnceLock::new();
-        Self { shared, committer, reclaimer, scrubber, movement, tier: None, ship, _lock: lock }
+        Self { shared, committer, reclaimer, scrubber, movement, shadow, tier: None, ship, _lock: lock }
     }
 
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next

@@ -230,17 +230,77 @@ fn what_is_named_wrongly_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn what_the_data_directory_has_comes_back_after_the_fast_one_is_lost() {
+fn without_the_copy_of_the_log_a_rebuild_makes_one_of_the_data_directory() {
     let disks = Disks::added();
     put(&disks.open(), "new-large", &bytes(9, 300_000));
     fs::remove_dir_all(disks.fast()).unwrap();
     let unnamed = disks.store.tool(&["disk", "lost"]);
     assert!(stderr(&unnamed).contains("name that with --fast-dir"), "{}", stderr(&unnamed));
-    let lost = disks.tool(&["disk", "lost"]);
+    let no_copy = disks.tool(&["disk", "lost"]);
+    assert_eq!(status(&no_copy), 2);
+    assert!(stderr(&no_copy).contains("--discard-log"), "{}", stderr(&no_copy));
+    let lost = disks.tool(&["disk", "lost", "--discard-log"]);
     assert_eq!(status(&lost), 0, "{}", stderr(&lost));
     let rebuilt = disks.store.tool(&["rebuild"]);
     assert!(stdout(&rebuilt).contains("restored: buckets 1"), "{}{}", stdout(&rebuilt), stderr(&rebuilt));
     let store = open(disks.store.dir.path());
     assert_eq!(content(&store, "large"), bytes(3, 300_000));
     assert_eq!(content(&store, "new-large"), bytes(9, 300_000));
+}
+
+/// Puts objects on both disks, with the log copied between them, and loses the fast one.
+fn lose_with_shadow(disks: &Disks, store: &Store) {
+    put(store, "new-small", b"on the fast disk");
+    put(store, "new-large", &bytes(9, 300_000));
+    while store.shadow_log().unwrap() {}
+    put(store, "later-large", &bytes(8, 300_000));
+    fs::remove_dir_all(disks.fast()).unwrap();
+}
+
+#[test]
+fn a_dead_fast_disk_leaves_what_the_copy_of_the_log_names_on_the_other_one() {
+    let disks = Disks::added();
+    lose_with_shadow(&disks, &disks.open());
+    let lost = disks.tool(&["disk", "lost"]);
+    assert_eq!(status(&lost), 1, "{}{}", stdout(&lost), stderr(&lost));
+    assert!(stdout(&lost).contains(r#"lost: bucket photos, key "new-small", version"#), "{}", stdout(&lost));
+    assert!(stdout(&lost).contains("lost: versions 1, parts of uploads in progress 0"), "{}", stdout(&lost));
+    assert!(!disks.store.path("shadow/meta").read_dir().unwrap().any(|_| true));
+    let alone = disks.store.tool(&["verify"]);
+    assert!(stdout(&alone).ends_with("nothing is wrong\n"), "{}{}", stdout(&alone), stderr(&alone));
+    let store = open(disks.store.dir.path());
+    assert_eq!(content(&store, "large"), bytes(3, 300_000));
+    assert_eq!(content(&store, "new-large"), bytes(9, 300_000));
+    for gone in ["new-small", "later-large"] {
+        assert!(store.find("photos", gone, Selector::Current).is_err(), "{gone}");
+    }
+    put(&store, "more", b"and it goes on");
+    drop(store);
+    let again = disks.tool(&["disk", "add"]);
+    assert_eq!(status(&again), 0, "a new fast disk can be added: {}", stderr(&again));
+}
+
+#[test]
+fn an_encrypted_store_is_left_encrypted_by_a_dead_fast_disk() {
+    let disks = Disks::added();
+    let key = disks.dir.path().join("key");
+    assert_eq!(status(&run(&["store-key", "create", key.to_str().unwrap()])), 0);
+    let with_key = ["--store-key-file", key.to_str().unwrap()];
+    // The copy of the log is encrypted with the rest.
+    while disks.open().shadow_log().unwrap() {}
+    disks.succeeds(&[&with_key[..], &["encrypt"]].concat());
+    let in_clear = |path: &PathBuf| !fs::read(path).unwrap().starts_with(b"SiltSalt");
+    let mut shadow = files_below(&disks.store.path("shadow"));
+    assert!(!shadow.is_empty());
+    shadow.retain(in_clear);
+    assert!(shadow.is_empty(), "{shadow:?}");
+    fs::remove_dir_all(disks.fast()).unwrap();
+    let without_key = disks.tool(&["disk", "lost"]);
+    assert_eq!(status(&without_key), 2, "{}", stdout(&without_key));
+    let lost = disks.tool(&[&with_key[..], &["--json", "disk", "lost"]].concat());
+    assert_eq!(status(&lost), 0, "{}{}", stdout(&lost), stderr(&lost));
+    let shown: serde_json::Value = serde_json::from_str(&stdout(&lost)).unwrap();
+    assert_eq!((&shown["buckets"], &shown["lost"]), (&1.into(), &serde_json::json!([])), "{shown}");
+    let alone = disks.store.tool(&[&with_key[..], &["verify"]].concat());
+    assert!(stdout(&alone).ends_with("nothing is wrong\n"), "{}{}", stdout(&alone), stderr(&alone));
 }

@@ -1,5 +1,5 @@
 //! Periodic maintenance: upload expiry, space reclamation, the movement of segments from the fast one
-//! of two disks, and the scrub.
+//! of two disks, the shadow of the log there, and the scrub.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval of attempts to reclaim space. An attempt without work only looks at the counters of
 /// each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval of steps of the shadow of the log: as much may be missing in it where the fast one of
+/// two disks dies.
+const SHADOW_INTERVAL: Duration = Duration::from_secs(10);
 /// The least pause between two steps, so that commits and reads take precedence.
 const REST_MIN: Duration = Duration::from_millis(20);
 /// The interval of checks whether a scrub is due. The first check waits as long, so that the start
@@ -82,6 +85,7 @@ impl MaintenanceLoop<'_> {
         let mut uploads_due = self.start;
         let mut reclaim_due = self.start;
         let mut move_due = self.start;
+        let mut shadow_due = self.start;
         let mut scrub_due = self.start + SCRUB_INTERVAL;
         let mut clock_due = self.start;
         loop {
@@ -101,10 +105,14 @@ impl MaintenanceLoop<'_> {
             if move_due <= woken {
                 move_due = self.move_segment();
             }
+            if shadow_due <= woken {
+                shadow_due = self.shadow_log();
+            }
             if scrub_due <= woken {
                 scrub_due = self.scrub();
             }
-            let due = uploads_due.min(reclaim_due).min(move_due).min(scrub_due).min(clock_due);
+            let upkeep_due = reclaim_due.min(move_due).min(shadow_due);
+            let due = uploads_due.min(upkeep_due).min(scrub_due).min(clock_due);
             let pause = due.saturating_duration_since(Instant::now());
             select! {
                 recv(self.stopped) -> _ => return,
@@ -158,6 +166,18 @@ impl MaintenanceLoop<'_> {
             Err(problem) => {
                 error!("a segment could not be moved from the fast disk: {problem}");
                 self.next(RECLAIM_INTERVAL)
+            }
+        }
+    }
+
+    /// Extends the shadow of the log by a step. Returns the time of the next step.
+    fn shadow_log(&self) -> Instant {
+        match self.store.shadow_log() {
+            Ok(true) => Instant::now() + REST_MIN,
+            Ok(false) | Err(StoreError::ReadOnly(_)) => self.next(SHADOW_INTERVAL),
+            Err(problem) => {
+                error!("the shadow of the log was not extended: {problem}");
+                self.next(SHADOW_INTERVAL)
             }
         }
     }

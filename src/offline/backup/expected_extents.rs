@@ -10,7 +10,7 @@ use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, segment
 use crate::fs::File;
 use crate::index::{Cursor, Index};
 use crate::log::Damage;
-use crate::offline::verify::{Finding, NamedOwner, RecordRef};
+use crate::offline::verify::{Finding, NamedOwner};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
@@ -128,24 +128,11 @@ pub(super) fn findings_with_owners(store: &StoreId, index: &Index, damage: Vec<D
             }
             for extent in entry.extents() {
                 let damage = bad.get(&(segment_path(extent.segment), extent.offset)).cloned();
-                findings
-                    .extend(damage.map(|damage| Finding { damage, owner: owner_of(store, &bucket, entry) }));
+                let owner = NamedOwner::of_entry(store, &bucket, entry);
+                findings.extend(damage.map(|damage| Finding { damage, owner }));
             }
         }
     }
-}
-
-fn owner_of(store: &StoreId, bucket: &str, entry: &Entry) -> Option<NamedOwner> {
-    let (key, which) = match entry {
-        Entry::VersionPut { key, record, .. } => {
-            (key, RecordRef::Version { id: record.id, null: record.null })
-        }
-        Entry::PartPut { key, upload, record, .. } => {
-            (key, RecordRef::Part { upload: *upload, number: record.number })
-        }
-        _ => return None,
-    };
-    Some(NamedOwner::new(store, bucket, key, which))
 }
 
 /// The reason why an extent is bad, if it is.

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use thiserror::Error;
 
-use crate::format::{ClientId, ClientIds, StoreId, UploadId, VersionId, segment_path};
+use crate::format::{ClientId, ClientIds, Entry, StoreId, UploadId, VersionId, segment_path};
 use crate::log::Damage;
 use crate::store::shared::text::text;
 
@@ -195,6 +195,20 @@ impl NamedOwner {
             RecordRef::Part { upload, .. } => ids.of_upload(upload),
         };
         Self { bucket: bucket.to_owned(), key: text(key.to_vec()), record, id }
+    }
+
+    /// The version or part of an entry in a bucket of that name; `None` for other entries.
+    pub(in crate::offline) fn of_entry(store: &StoreId, bucket: &str, entry: &Entry) -> Option<Self> {
+        let (key, record) = match entry {
+            Entry::VersionPut { key, record, .. } => {
+                (key, RecordRef::Version { id: record.id, null: record.null })
+            }
+            Entry::PartPut { key, upload, record, .. } => {
+                (key, RecordRef::Part { upload: *upload, number: record.number })
+            }
+            _ => return None,
+        };
+        Some(Self::new(store, bucket, key, record))
     }
 }
 

@@ -370,6 +370,7 @@ fn fast_disk_document(figures: &FastDiskFigures) -> Value {
         "total_bytes": figures.space.map(|(_, total)| total),
         "moved_segments": figures.moved_segments,
         "moved_bytes": figures.moved_bytes,
+        "shadow_lag_groups": figures.shadow_lag_groups,
     })
 }
 

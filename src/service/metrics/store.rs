@@ -103,6 +103,10 @@ pub(in crate::service) fn fast_disk(page: &mut Exposition, figures: Option<FastD
     let help = "Bytes of segments that were moved from the fast directory to the data directory.";
     let moved_bytes = figures.map_or(0, |figures| figures.moved_bytes);
     page.single("fast_disk_moved_bytes_total", "counter", help, moved_bytes);
+    let help =
+        "Durable groups of the log that its shadow in the data directory lacks; 0 without a fast directory.";
+    let lag = figures.map_or(0, |figures| figures.shadow_lag_groups);
+    page.single("fast_disk_shadow_lag_groups", "gauge", help, lag);
 }
 
 /// Adds the disk space of the data segments, if it is known.

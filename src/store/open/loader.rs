@@ -52,6 +52,8 @@ pub(crate) struct StoreLoader<'a> {
     pub(crate) checkpoint_len: u64,
     /// The bytes written over the lifetime of the store, as of the checkpoint.
     pub(crate) written: WrittenBytes,
+    /// Whether the log holds durable groups alone, so that no pack is asked.
+    is_durable: bool,
 }
 
 impl<'a> StoreLoader<'a> {
@@ -76,7 +78,8 @@ impl<'a> StoreLoader<'a> {
     pub(crate) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
         let start = ReplayStart::default();
         let written = WrittenBytes::default();
-        Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
+        let index = Index::bulk_loading();
+        Self { fs, segments: fs, store, index, start, checkpoint_len: 0, written, is_durable: false }
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`. The live bytes are known only
@@ -92,12 +95,17 @@ impl<'a> StoreLoader<'a> {
         index.raise_last_stamp(end.last_stamp);
         let start = ReplayStart { covered, through: end.through.max(covered) };
         let checkpoint_len = fs.open_read(&checkpoint_path(covered))?.len()?;
-        Ok(Self { fs, segments: fs, store, index, start, checkpoint_len, written })
+        Ok(Self { fs, segments: fs, store, index, start, checkpoint_len, written, is_durable: false })
     }
 
     /// The same store with its segments in another file system.
     pub(crate) fn with_segments_on(self, segments: &'a dyn Fs) -> Self {
         Self { segments, ..self }
+    }
+
+    /// A log that was copied once its groups were durable: the last one counts by its own bytes.
+    pub(crate) fn of_durable_groups(self) -> Self {
+        Self { is_durable: true, ..self }
     }
 
     /// Replays the log after the checkpoint and classifies its end. If the tail is damaged, the
@@ -126,13 +134,14 @@ impl<'a> StoreLoader<'a> {
     /// Replays with two threads: one reads, the other applies many groups at a time. `None` if an
     /// entry contradicts the index: a second replay, group by group, finds the group.
     fn replay_in_bulk(&mut self) -> Result<Option<LogTail>, LogError> {
-        let Self { fs, segments, store, start, ref mut index, .. } = *self;
+        let Self { fs, segments, store, start, is_durable, ref mut index, .. } = *self;
         // Groups that the checkpoint has in part may contradict it, which only the group by group
         // replay forgives.
         if start.through > start.covered {
             return Ok(None);
         }
-        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
+        let pack_is_good =
+            |pack: &Pack| if is_durable { Ok(true) } else { pack_is_good(segments, store, pack) };
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
         let (tail, applied) = thread::scope(|scope| {
             let (mut sender, receiver) = bulk_apply::channel();
@@ -158,8 +167,9 @@ impl<'a> StoreLoader<'a> {
     }
 
     fn replay_by_group(&mut self) -> Result<LogTail, LogError> {
-        let Self { fs, segments, store, start, ref mut index, .. } = *self;
-        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
+        let Self { fs, segments, store, start, is_durable, ref mut index, .. } = *self;
+        let pack_is_good =
+            |pack: &Pack| if is_durable { Ok(true) } else { pack_is_good(segments, store, pack) };
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
         replay.run(&mut |group| apply_group(index, &group, start.through))
     }

@@ -375,11 +375,12 @@ impl ReclaimRun<'_> {
     }
 
     /// Whether bytes may go that are dead by the group `sequence`: a parcel of the log holds the
-    /// bytes that its groups name.
+    /// bytes that its groups name, and the shadow of the log names none of them.
     pub(super) fn may_lose_bytes(&self, sequence: u64) -> Result<bool, StoreError> {
         match self.shared.ensure_shipped(sequence) {
             Err(StoreError::RemoteUnavailable(_)) => Ok(false),
-            shipped => shipped.map(|()| true),
+            Err(error) => Err(error),
+            Ok(()) => self.store.is_shadowed(sequence),
         }
     }
 

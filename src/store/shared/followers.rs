@@ -30,6 +30,8 @@ pub(in crate::store) struct FollowerRegistry {
     followers: Mutex<BTreeMap<String, FollowerProgress>>,
     /// The first group of the log, as of the last removal; 0 before.
     log_from: AtomicU64,
+    /// The last group that is in the shadow of the log.
+    shadowed: AtomicU64,
 }
 
 impl FollowerRegistry {
@@ -47,6 +49,16 @@ impl FollowerRegistry {
         self.log_from.store(first, Ordering::Relaxed);
     }
 
+    /// The last group that is known to be in the shadow of the log, durably.
+    pub(in crate::store) fn shadowed(&self) -> u64 {
+        self.shadowed.load(Ordering::Relaxed)
+    }
+
+    /// States that the shadow has the groups up to this one.
+    pub(in crate::store) fn set_shadowed(&self, group: u64) {
+        self.shadowed.store(group, Ordering::Relaxed);
+    }
+
     pub(in crate::store) fn update(&self, name: &str, change: impl FnOnce(&mut FollowerProgress)) {
         change(self.lock().entry(name.to_owned()).or_default());
     }
@@ -61,7 +73,10 @@ pub(in crate::store) fn keeps_log_from(
     max_bytes: u64,
 ) -> Result<u64, LogError> {
     let index = shared.index();
-    let Some(wanted) = index.followers().map(|(_, state)| state.position.sequence + 1).min() else {
+    // The shadow follows, too.
+    let shadowed = shared.fs.has_two_disks().then(|| shared.followers.shadowed());
+    let positions = index.followers().map(|(_, state)| state.position.sequence);
+    let Some(wanted) = positions.chain(shadowed).min().map(|done| done + 1) else {
         return Ok(needed_from);
     };
     let mut kept_from = needed_from;

@@ -27,6 +27,7 @@ mod index_quotas;
 mod loader;
 mod locks;
 mod log_scrub;
+mod log_shadow;
 mod lost_copies;
 mod lost_files;
 mod lost_local_files;
@@ -196,8 +197,9 @@ pub(super) fn read_record(
     ObjectReader::open(store.shared.clone(), source, range, SegmentPins::default())
 }
 
-/// Reclaims and moves until there is nothing left to do.
+/// Reclaims, moves and extends the shadow until there is nothing left to do.
 pub(super) fn reclaim_all(store: &Store) -> Result<(), StoreError> {
+    while store.shadow_log()? {}
     while store.reclaim()?.more {}
     while store.move_segment()?.more {}
     Ok(())

@@ -1,0 +1,301 @@
+//! The shadow of the log: a copy of the newest checkpoint, and of the log after it, on the large one
+//! of two disks (data-format.md, section 23). With it the large disk alone is a store again, as of
+//! the last group of the shadow.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::format::{
+    FileHeader, FileKind, GroupKind, LogPosition, SHADOW, StoreId, checkpoint_path, log_path,
+};
+use crate::fs::{File, Fs, SubdirFs};
+use crate::log::checkpoint::check_copy;
+use crate::log::groups::{GroupFile, GroupReader};
+use crate::log::{Damage, LogError, LogFollower, create_file, list_numbers, open_file};
+
+/// The shadow of the log of a store in use. One thread at a time extends it.
+pub struct LogShadow {
+    log: Arc<dyn Fs>,
+    shadow: SubdirFs<Arc<dyn Fs>>,
+    store: StoreId,
+    /// Where the shadow goes on; `None` before the first look at it, and after an error.
+    tail: Option<ShadowTail>,
+    /// Bytes that one call copies.
+    step_bytes: u64,
+}
+
+/// The end of a shadow.
+struct ShadowTail {
+    follower: LogFollower,
+    /// The last file of the shadow.
+    file: ShadowFile,
+}
+
+struct ShadowFile {
+    file: Arc<dyn File>,
+    number: u64,
+    /// The highest length that its groups state: a shorter file is damaged.
+    stated_len: u64,
+}
+
+/// How far a shadow is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShadowProgress {
+    /// The last group of the log that is in it, durably.
+    pub covered: u64,
+    /// Whether another call has more to copy.
+    pub more: bool,
+}
+
+/// The directory with the shadow as a disk of its own, on which its files have the names that they
+/// have in the log.
+pub fn shadow_of(fs: Arc<dyn Fs>) -> SubdirFs<Arc<dyn Fs>> {
+    SubdirFs::new(fs, SHADOW)
+}
+
+impl LogShadow {
+    /// The shadow of the log on `fs`. Nothing is read or written yet.
+    pub fn new(fs: Arc<dyn Fs>, store: StoreId) -> Self {
+        Self { log: Arc::clone(&fs), shadow: shadow_of(fs), store, tail: None, step_bytes: 8 * MIB }
+    }
+
+    /// Extends the shadow by some groups, but by none after `through`, all up to which are durable.
+    /// After the last of them the newest checkpoint is copied, too, if it is a later one, and what
+    /// that makes obsolete is removed. Durable on return. `check_abort` is called now and then; its
+    /// error ends the call.
+    ///
+    /// # Errors
+    /// Of the disks; `NotFound` where a file of the log was removed meanwhile; damage, where the log
+    /// cannot be read, and where the shadow is none of this log: it stays as it is then.
+    pub fn extend(
+        &mut self,
+        through: u64,
+        check_abort: &dyn Fn() -> io::Result<()>,
+    ) -> Result<ShadowProgress, LogError> {
+        // Taken out: after an error nothing of it is trusted.
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => self.resume(through)?,
+        };
+        let mut copied_bytes = 0;
+        let mut more = false;
+        loop {
+            check_abort()?;
+            let followed = match tail.follower.next(through) {
+                Ok(None) => break,
+                // A checkpoint has taken the place of the file that the log went on in.
+                Err(LogError::Damaged(_)) if self.is_gone(tail.follower.position().sequence)? => {
+                    tail = self.restart()?;
+                    continue;
+                }
+                Ok(Some(followed)) => followed,
+                Err(error) => return Err(error),
+            };
+            if tail.file.number != followed.file {
+                tail.file.make_durable()?;
+                tail.file = self.begin_file(followed.file)?;
+            }
+            tail.file.file.write_all_at(&followed.bytes, followed.offset)?;
+            tail.file.stated_len = tail.file.stated_len.max(followed.group.header.file_len);
+            copied_bytes += followed.bytes.len() as u64;
+            if copied_bytes >= self.step_bytes {
+                more = true;
+                break;
+            }
+        }
+        if copied_bytes > 0 {
+            tail.file.make_durable()?;
+        }
+        let covered = tail.follower.position().sequence;
+        if !more {
+            self.take_checkpoint(covered, check_abort)?;
+        }
+        self.tail = Some(tail);
+        Ok(ShadowProgress { covered, more })
+    }
+
+    /// Finds the end of the shadow, and that place in the log. Where there is none, or the log after
+    /// it is gone, the shadow begins anew.
+    fn resume(&self, through: u64) -> Result<ShadowTail, LogError> {
+        self.shadow.create_dir(FileKind::Log.dir())?;
+        let Some(number) = list_numbers(&self.shadow, FileKind::Log)?.pop() else { return self.restart() };
+        let (file, header) = match open_file(&self.shadow, FileKind::Log, number, Some(self.store)) {
+            Err(LogError::Damaged(_)) => return self.restart(),
+            opened => opened?,
+        };
+        // What a crash of the process left in the page cache may never have reached the disk.
+        file.sync_data()?;
+        file.evict()?;
+        let found = self.read_to_end(file, &header)?;
+        if self.is_gone(found.end.sequence)? {
+            return self.restart();
+        }
+        if found.end.sequence > through {
+            let what = "it goes on where the log ends: the log is an older copy of itself";
+            return Err(self.no_shadow(number, what));
+        }
+        let follower = LogFollower::after(Arc::clone(&self.log), self.store, found.end.sequence)?;
+        if follower.position() != found.end {
+            return Err(self.no_shadow(number, "it has other groups than the log"));
+        }
+        Ok(ShadowTail { follower, file: found.file })
+    }
+
+    /// Whether the log begins later than after the group `sequence`.
+    fn is_gone(&self, sequence: u64) -> Result<bool, LogError> {
+        let logs = list_numbers(self.log.as_ref(), FileKind::Log)?;
+        Ok(logs.first().is_none_or(|first| *first > sequence + 1))
+    }
+
+    fn no_shadow(&self, number: u64, what: &str) -> LogError {
+        Damage::new(format!("{SHADOW}/{}", log_path(number)), 0, what).into()
+    }
+
+    /// Reads a file of the shadow up to its last good group.
+    fn read_to_end(&self, file: Arc<dyn File>, header: &FileHeader) -> Result<FoundEnd, LogError> {
+        let number = header.number;
+        let mut end = LogPosition { sequence: number - 1, crc: header.previous_crc };
+        let mut stated_len = 0;
+        let mut reader = GroupReader {
+            groups: GroupFile {
+                file: file.as_ref(),
+                len: file.len()?,
+                kind: GroupKind::Log,
+                store: self.store,
+            },
+            position: PAGE_BYTES,
+            sequence: number,
+            previous_crc: header.previous_crc,
+        };
+        while let Ok((group, _)) = reader.next()? {
+            end = LogPosition { sequence: group.header.sequence, crc: group.crc };
+            stated_len = group.header.file_len;
+        }
+        Ok(FoundEnd { end, file: ShadowFile { file, number, stated_len } })
+    }
+
+    /// Removes all of the shadow, and begins with the log that the newest checkpoint needs.
+    fn restart(&self) -> Result<ShadowTail, LogError> {
+        remove_shadow(&self.shadow)?;
+        let covered = list_numbers(self.log.as_ref(), FileKind::Checkpoint)?.pop().unwrap_or(0);
+        let logs = list_numbers(self.log.as_ref(), FileKind::Log)?;
+        let number = logs.into_iter().rfind(|number| *number <= covered + 1);
+        let number = number.ok_or_else(|| {
+            Damage::new(log_path(covered + 1), 0, format!("the log after group {covered} is gone"))
+        })?;
+        let follower = LogFollower::after(Arc::clone(&self.log), self.store, number - 1)?;
+        // Also where the checkpoint covers all groups of it: a store has a log.
+        let file = self.begin_file(number)?;
+        Ok(ShadowTail { follower, file })
+    }
+
+    /// Begins the file of that number.
+    fn begin_file(&self, number: u64) -> Result<ShadowFile, LogError> {
+        let (_, header) = open_file(self.log.as_ref(), FileKind::Log, number, Some(self.store))?;
+        let file = create_file(&self.shadow, &header, |file| Ok(file.write_zeros(PAGE_BYTES, PAGE_BYTES)?))?;
+        Ok(ShadowFile { file, number, stated_len: 0 })
+    }
+
+    /// Copies the newest checkpoint, unless it is there, or the shadow lacks groups that it covers.
+    fn take_checkpoint(
+        &self,
+        covered: u64,
+        check_abort: &dyn Fn() -> io::Result<()>,
+    ) -> Result<(), LogError> {
+        let newest = list_numbers(self.log.as_ref(), FileKind::Checkpoint)?.pop();
+        let Some(newest) = newest.filter(|newest| *newest <= covered) else { return Ok(()) };
+        if !list_numbers(&self.shadow, FileKind::Checkpoint)?.contains(&newest) {
+            let opened = open_file(self.log.as_ref(), FileKind::Checkpoint, newest, Some(self.store));
+            let (from, header) = match opened {
+                // A later one has taken its place.
+                Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                opened => opened?,
+            };
+            create_file(&self.shadow, &header, |file| {
+                copy_after_header(from.as_ref(), file, check_abort)?;
+                file.sync_data()?;
+                // From the disk, and before it has its name: what it makes obsolete goes.
+                file.evict()?;
+                check_copy(file, &checkpoint_path(newest), self.store)
+            })?;
+        }
+        self.remove_obsolete(newest)
+    }
+
+    /// Removes the checkpoints before this one, and the log that only they need, the oldest first.
+    fn remove_obsolete(&self, newest: u64) -> Result<(), LogError> {
+        let mut obsolete: Vec<String> = Vec::new();
+        for number in list_numbers(&self.shadow, FileKind::Checkpoint)? {
+            if number < newest {
+                obsolete.push(checkpoint_path(number));
+            }
+        }
+        // A log file is obsolete if the next one begins no later than the group after the checkpoint.
+        for pair in list_numbers(&self.shadow, FileKind::Log)?.windows(2) {
+            if pair[1] <= newest + 1 {
+                obsolete.push(log_path(pair[0]));
+            }
+        }
+        if obsolete.is_empty() {
+            return Ok(());
+        }
+        for path in obsolete {
+            self.shadow.remove(&path)?;
+        }
+        Ok(self.shadow.sync_dir(FileKind::Log.dir())?)
+    }
+}
+
+/// The end of a shadow that was read.
+struct FoundEnd {
+    end: LogPosition,
+    file: ShadowFile,
+}
+
+impl ShadowFile {
+    /// Gives the file the length that its groups state, and makes it durable.
+    fn make_durable(&self) -> Result<(), LogError> {
+        let len = self.file.len()?;
+        if len < self.stated_len {
+            self.file.write_zeros(len, self.stated_len - len)?;
+        }
+        Ok(self.file.sync_data()?)
+    }
+}
+
+/// Removes the files of a shadow, the checkpoints first: without them a part of the log is none.
+/// Durable on return.
+///
+/// # Errors
+/// Of the disk.
+pub fn remove_shadow(shadow: &dyn Fs) -> io::Result<()> {
+    let checkpoints = list_numbers(shadow, FileKind::Checkpoint)?.into_iter().map(checkpoint_path);
+    let logs = list_numbers(shadow, FileKind::Log)?.into_iter().map(log_path);
+    let files: Vec<String> = checkpoints.chain(logs).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    for path in files {
+        shadow.remove(&path)?;
+    }
+    shadow.sync_dir(FileKind::Log.dir())
+}
+
+fn copy_after_header(
+    from: &dyn File,
+    to: &dyn File,
+    check_abort: &dyn Fn() -> io::Result<()>,
+) -> Result<(), LogError> {
+    let len = from.len()?;
+    let mut buffer = vec![0; MIB as usize];
+    let mut at = PAGE_BYTES;
+    while at < len {
+        check_abort()?;
+        let part = &mut buffer[..MIB.min(len - at) as usize];
+        from.read_exact_at(part, at)?;
+        to.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
