@@ -123,6 +123,18 @@ check_static() {
     done
 }
 
+# Whether a part has man pages and completions; images have none, and are spared the build of the tests.
+needs_pages() {
+    local part
+    for part in "${parts[@]}"; do
+        case $part in
+            programs | rootfs | image) ;;
+            *) return 0 ;;
+        esac
+    done
+    return 1
+}
+
 # Man pages and completions, from a build of the tests for this host.
 write_pages() {
     local log=$out/pages.log
@@ -177,11 +189,8 @@ else
     : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || date +%s)}"
     export SOURCE_DATE_EPOCH
     build_programs
-    case ${parts[*]} in
-        programs) exit ;;
-        rootfs) stage_programs ;;
-        *) stage ;;
-    esac
+    [ "${parts[*]}" != programs ] || exit 0
+    if needs_pages; then stage; else stage_programs; fi
 fi
 for part in "${parts[@]}"; do
     "build_$part"
