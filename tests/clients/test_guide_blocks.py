@@ -12,7 +12,7 @@ from siltstone import ROOT
 BLOCKS = {
     "appliances": [
         ("siltstone --config", "package/test_appliances.py test_a_file_serves_within_its_memory_under_load"),
-        ("docker run", "package/test_appliances.py test_the_image_serves_in_little_memory_by_the_command_of_the_page"),
+        ("docker run", "package/test_engine.py test_a_small_container_serves_by_the_command_of_the_guide"),
         ("siltstone health", "package/test_appliances.py test_the_watchdog_of_the_page_asks_for_the_health"),
     ],
     "applications": [
@@ -35,8 +35,8 @@ BLOCKS = {
         ("mc admin", "`mc` and a server of MinIO do not run there, since no package has them."),
     ],
     "packages": [
-        ("docker load", "package/test_image.py test_the_command_of_the_manual_starts_this_image"),
-        ("docker exec", "package/test_image.py test_the_users_are_listed_in_a_container_by_the_command_of_the_guide"),
+        ("docker load", "package/test_engine.py test_the_image_serves_in_an_engine_by_the_commands_of_the_guide"),
+        ("docker exec", "package/test_engine.py test_the_image_serves_in_an_engine_by_the_commands_of_the_guide"),
         ("tar -xzf", "package/test_tar.py prefix"),
         ("apt install", "package/test_deb.py test_the_package_installs_upgrades_and_purges"),
         ("sudo -u siltstone", "package/test_deb.py test_the_package_installs_upgrades_and_purges"),

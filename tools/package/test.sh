@@ -6,7 +6,7 @@
 #
 # After all tests have passed, what they were made of is noted in tests/package/tried.sha256: commit it with a change of these files.
 # Tests whose programs are missing say that they were skipped, and so do those that start containers, without root: lintian, mmdebstrap,
-# systemd-analyze, systemd-nspawn, buildah, rpm, bsdtar, pacman, minisign.
+# systemd-analyze, systemd-nspawn, buildah, podman with runc, rpm, bsdtar, pacman, minisign.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
