@@ -26,6 +26,7 @@ pub(super) struct ServiceAccountTable {
     /// Of any type, so that no message about a wrong type quotes the value.
     secret_key: Spanned<toml::Value>,
     expires: Option<Spanned<Datetime>>,
+    created: Option<Spanned<Datetime>>,
     policy: Option<Spanned<toml::Value>>,
 }
 
@@ -39,6 +40,8 @@ impl ServiceAccountTable {
     ) -> Result<(Range<usize>, Signer), FieldProblem> {
         let (at, keys) = pair(&self.access_key, &self.secret_key)?;
         let expires = self.expires.as_ref().map(instant).transpose()?;
+        // For people alone.
+        self.created.as_ref().map(instant).transpose()?;
         let limit = match &self.policy {
             // A list without policies allows nothing: it must not be no limit.
             Some(field) => SessionLimit::Policies(policies.of_field(Some(field))?),

@@ -442,6 +442,7 @@ struct UserTable {
     oidc: Option<Spanned<OidcTable>>,
     sessions_after: Option<Spanned<Datetime>>,
     created: Option<Spanned<Datetime>>,
+    key_created: Option<Spanned<Datetime>>,
     #[serde(default)]
     inactive: Vec<Spanned<String>>,
     #[serde(default)]
@@ -461,6 +462,7 @@ struct PairTable {
     access_key: Spanned<String>,
     /// As [`UserTable::secret_key`].
     secret_key: Spanned<toml::Value>,
+    created: Option<Spanned<Datetime>>,
 }
 
 /// Builds users from tables, and refuses repeated names and keys.
@@ -560,6 +562,7 @@ impl UsersBuilder {
             return Err((created.span(), "the user `anonymous` has no `created`".to_owned()));
         }
         let created = table.created.as_ref().map(instant).transpose()?;
+        check_key_times(table)?;
         let mut policies = self.policies.of_field(table.policy.as_ref())?;
         policies.extend(ManagedPolicies::of_inline(&table.inline_policies)?);
         if name == Users::ANONYMOUS && !table.inline_policies.is_empty() {
@@ -762,6 +765,15 @@ fn sorted_pairs(table: &UserTable) -> Result<(Vec<PlacedPair>, Vec<PlacedPair>),
         }
     }
     Ok(all.into_iter().partition(|(_, pair)| !is_inactive(table, pair)))
+}
+
+/// Refuses times of keys that are none. Nothing else here needs them: they are for people.
+fn check_key_times(table: &UserTable) -> Result<(), FieldProblem> {
+    let of_previous = table.previous.as_ref().and_then(|pair| pair.created.as_ref());
+    for time in table.key_created.iter().chain(of_previous) {
+        instant(time)?;
+    }
+    Ok(())
 }
 
 fn is_inactive(table: &UserTable, pair: &KeyPair) -> bool {

@@ -53,6 +53,9 @@ pub struct UserEntry {
     /// When it was made, where the users file knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
+    /// When its access keys were made, by key, where the users file knows it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys_created: BTreeMap<String, String>,
     /// Its unique id in IAM.
     #[serde(skip)]
     pub id: String,
@@ -73,6 +76,9 @@ pub struct ServiceAccountEntry {
     /// When its keys end; none for keys without an end.
     #[serde(default)]
     pub expires: Option<String>,
+    /// When it was made, where the users file knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
     /// The policies that narrow it, by name or as documents; none for an account that has all
     /// rights of its user.
     #[serde(default)]

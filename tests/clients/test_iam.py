@@ -132,6 +132,7 @@ def test_keys_are_two_and_may_rest(served):
 
     def states():
         listed = root.list_access_keys(UserName="deploy")["AccessKeyMetadata"]
+        assert all("CreateDate" in key for key in listed), listed
         return {it["AccessKeyId"]: it["Status"] for it in listed}
 
     for resting, other in (keys, reversed(keys)):

@@ -44,6 +44,7 @@ fn reader() -> UserEntry {
         name: name.to_owned(),
         access_key: format!("AK-{name}"),
         expires: expires.map(str::to_owned),
+        created: Some("2026-02-03T04:05:06.000Z".to_owned()),
         policies: None,
     };
     UserEntry {
@@ -54,6 +55,7 @@ fn reader() -> UserEntry {
             grant(&["ListBucket", "GetBucketLocation"], "photos"),
             grant(&["GetObject"], "photos/*"),
         ],
+        keys_created: [("AK-reader".to_owned(), "2026-01-02T03:04:05.000Z".to_owned())].into(),
         service_accounts: vec![
             account("laptop", None),
             account("camera", Some("2030-01-01T00:00:00.000Z")),
@@ -260,6 +262,16 @@ fn the_table_tells_what_users_may_do_and_when_their_keys_were_used() {
     let reader = row("reader");
     assert!(reader.contains(">Read the bucket photos<") && reader.contains(">4</td>"), "{reader}");
     assert!(reader.contains("not since the start"), "{reader}");
+    // The key of the user itself is the oldest one.
+    assert!(reader.contains("datetime=\"2026-01-02T03:04:05.000Z\""), "{reader}");
+    assert!(row("admin").contains(">unknown<"), "{}", row("admin"));
+    let made = |key: &str| format!("<code>{key}</code> made <time datetime=\"2026-0");
+    assert!(page.text().contains(&made("AK-reader")) && page.text().contains(&made("AK-laptop")));
+    assert!(!page.text().contains(&made("AK-admin")), "of unknown age");
+    let own = site.signed_in("reader").get("account");
+    for key in ["AK-reader</code>, made <time datetime=\"2026-01-02", "<time datetime=\"2026-02-03"] {
+        assert!(own.text().contains(key), "{key} in {}", own.text());
+    }
 }
 
 #[test]

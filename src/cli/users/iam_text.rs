@@ -11,7 +11,8 @@ use toml_edit::{Array, ArrayOfTables, Datetime, Item, Table};
 use super::issuers_text;
 use super::policies_text;
 use super::tables_text::{
-    INACTIVE, datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
+    INACTIVE, KEY_CREATED, datetime, edit_tables, forget_inactive, instant_of, position, remove_table,
+    shown_time,
 };
 use super::users_text;
 
@@ -31,7 +32,7 @@ pub(crate) fn changed(
     match (change, keys) {
         (IamChange::CreateUser { name }, _) => add_user(text, name, now),
         (IamChange::DeleteUser { name }, _) => users_text::remove(text, name),
-        (IamChange::AddKey { user }, Some(keys)) => users_text::rotate(text, user, keys),
+        (IamChange::AddKey { user }, Some(keys)) => users_text::rotate(text, user, keys, now),
         (IamChange::AddKey { user }, None) => Err(format!("the user `{user}` has no keys")),
         (IamChange::SetKeyStatus { user, access_key, active }, _) => {
             set_status(text, user, access_key, *active)
@@ -113,6 +114,7 @@ fn delete_key(text: &str, user: &str, access_key: &str) -> Result<String, String
         }
         table.remove("access_key");
         table.remove("secret_key");
+        table.remove(KEY_CREATED);
         let Some(previous) = previous else {
             forget_inactive(table);
             // Only a table with the time of its creation may have no keys.
@@ -125,6 +127,9 @@ fn delete_key(text: &str, user: &str, access_key: &str) -> Result<String, String
             let value = previous.get(key).and_then(Item::as_str);
             let value = value.ok_or_else(|| format!("the previous keys of `{user}` have no {key}"))?;
             table.insert(key, toml_edit::value(value));
+        }
+        if let Some(created) = previous.get("created").and_then(Item::as_datetime) {
+            table.insert(KEY_CREATED, toml_edit::value(*created));
         }
         forget_inactive(table);
         Ok(())
@@ -376,6 +381,10 @@ members = []
         assert!(after(&both, &key("AK1")).contains("\"AK9\"") && !after(&both, &key("AK1")).contains("AK1"));
         let first = after(&both, &key("AK9"));
         assert!(first.contains("access_key = \"AK1\"") && !first.contains("previous"), "{first}");
+        assert!(both.contains(KEY_CREATED) && !first.contains(KEY_CREATED), "the age of AK1 is unknown");
+        let dated =
+            both.replace("secret_key = \"s1\" }", "secret_key = \"s1\", created = 2001-02-03T00:00:00Z }");
+        assert!(after(&dated, &key("AK9")).contains("key_created = 2001-02-03T00:00:00Z"), "{dated}");
         let rest = |access_key: &str, active| IamChange::SetKeyStatus {
             user: user(),
             access_key: name(access_key),

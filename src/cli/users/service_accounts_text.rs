@@ -9,7 +9,7 @@ use siltstone::service::{NewServiceAccount, ServiceAccountEntry};
 use toml_edit::{Datetime, Table};
 
 use super::policies_text;
-use super::tables_text::{edit_tables, remove_table};
+use super::tables_text::{datetime, edit_tables, remove_table, shown_time};
 
 const KIND: &str = "service_account";
 
@@ -19,6 +19,7 @@ struct ListedAccount {
     user: String,
     access_key: String,
     expires: Option<Datetime>,
+    created: Option<Datetime>,
     policy: Option<toml::Value>,
 }
 
@@ -58,13 +59,9 @@ fn entry(account: ListedAccount) -> ServiceAccountEntry {
         policies: account.policy.as_ref().map(|policy| policies_text::texts(Some(policy))),
         name: account.name,
         access_key: account.access_key,
-        expires: account.expires.map(|time| shown(&time.to_string())),
+        expires: account.expires.as_ref().map(shown_time),
+        created: account.created.as_ref().map(shown_time),
     }
-}
-
-/// A time of the file, in the form in which it is asked for.
-fn shown(time: &str) -> String {
-    Timestamp::parse_iso8601(time).map_or_else(|| time.to_owned(), Timestamp::to_iso8601)
 }
 
 /// Adds an account with these keys at the end.
@@ -83,12 +80,14 @@ pub(super) fn add(
         return Err(format!("there is a service account `{name}` already"));
     }
     let expires = expires.as_deref().map(|time| end(time, now)).transpose()?;
+    let created = datetime(now)?;
     edit_tables(text, KIND, |accounts| {
         let mut table = Table::new();
         table["name"] = toml_edit::value(name);
         table["user"] = toml_edit::value(user);
         table["access_key"] = toml_edit::value(&keys.access_key);
         table["secret_key"] = toml_edit::value(keys.secret_key.reveal());
+        table["created"] = toml_edit::value(created);
         if let Some(expires) = expires {
             table["expires"] = toml_edit::value(expires);
         }

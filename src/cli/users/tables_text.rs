@@ -58,6 +58,9 @@ pub(super) fn position(tables: &ArrayOfTables, kind: &str, name: &str) -> Result
         .ok_or_else(|| format!("there is no {kind} `{name}`"))
 }
 
+/// The field with the time at which the current keys of a user were made.
+pub(super) const KEY_CREATED: &str = "key_created";
+
 /// The field with the access keys of a user that sign nothing.
 pub(super) const INACTIVE: &str = "inactive";
 

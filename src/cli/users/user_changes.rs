@@ -9,7 +9,7 @@ use siltstone::service::{AuditLog, AuditRecord, AuditedState};
 use toml::{Table, Value as TomlValue};
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 21] = [
+const SHOWN: [&str; 22] = [
     "name",
     "allow",
     "quota",
@@ -31,6 +31,7 @@ const SHOWN: [&str; 21] = [
     "inactive",
     "inline_policies",
     "created",
+    "key_created",
 ];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];

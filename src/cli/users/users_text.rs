@@ -12,7 +12,7 @@ use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, 
 use super::policies_text;
 use super::service_accounts_text;
 use super::tables_text::{
-    datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
+    KEY_CREATED, datetime, edit_tables, forget_inactive, instant_of, position, remove_table, shown_time,
 };
 
 /// A user without its secret.
@@ -31,13 +31,15 @@ pub(crate) struct ListedUser {
     #[serde(default)]
     pub(crate) inactive: Vec<String>,
     pub(crate) created: Option<Datetime>,
+    pub(crate) key_created: Option<Datetime>,
     pub(crate) sessions_after: Option<Datetime>,
 }
 
 /// A pair of keys without its secret.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub(crate) struct ListedPair {
     pub(crate) access_key: String,
+    pub(crate) created: Option<Datetime>,
 }
 
 impl ListedUser {
@@ -45,6 +47,18 @@ impl ListedUser {
     pub(crate) fn access_keys(&self) -> impl Iterator<Item = &str> {
         let previous = self.previous.as_ref().map(|pair| &pair.access_key);
         self.access_key.iter().chain(previous).map(String::as_str)
+    }
+
+    /// When its access keys were made, as far as the file knows.
+    fn keys_created(&self) -> BTreeMap<String, String> {
+        let mut times = BTreeMap::new();
+        if let (Some(access_key), Some(created)) = (&self.access_key, &self.key_created) {
+            times.insert(access_key.clone(), shown_time(created));
+        }
+        if let Some(ListedPair { access_key, created: Some(created) }) = &self.previous {
+            times.insert(access_key.clone(), shown_time(created));
+        }
+        times
     }
 }
 
@@ -62,7 +76,7 @@ pub(crate) fn changed(
     match (change, keys) {
         (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow, now),
         (UserChange::SetGrants { allow, .. }, _) => set_grants(text, name, allow),
-        (UserChange::RotateKeys { .. }, Some(keys)) => rotate(text, name, keys),
+        (UserChange::RotateKeys { .. }, Some(keys)) => rotate(text, name, keys, now),
         (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
         (UserChange::RemovePreviousKeys { .. }, _) => finish_rotation(text, name),
         (UserChange::RevokeSessions { .. }, _) => revoke_sessions(text, name, now),
@@ -171,6 +185,7 @@ pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
         entries.push(UserEntry {
             id: NameKind::User.unique_id(&user.name, id_of),
             created: user.created.as_ref().map(shown_time),
+            keys_created: user.keys_created(),
             inactive_keys: user.inactive,
             inline_policies: user.inline_policies,
             groups: of_user.map(|group| group.name.clone()).collect(),
@@ -214,6 +229,9 @@ fn add(
             // Nor do the grants of ACLs to that user.
             user["created"] = toml_edit::value(created);
         }
+        if keys.is_some() {
+            user[KEY_CREATED] = toml_edit::value(created);
+        }
         user["allow"] = grants(allowed);
         users.push(user);
         Ok(String::new())
@@ -247,13 +265,15 @@ fn grants(allowed: &[GrantEntry]) -> Item {
 ///
 /// # Errors
 /// There is no such user, it has no keys, or the file has a form that cannot be edited.
-pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
+pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair, now: Timestamp) -> Result<String, String> {
+    let created = datetime(now)?;
     edit(text, |users| {
         let user = user_mut(users, name)?;
         // The first keys of a user that was made without any.
         if !user.contains_key("access_key") && user.contains_key("created") {
             user.insert("access_key", toml_edit::value(&keys.access_key));
             user.insert("secret_key", toml_edit::value(keys.secret_key.reveal()));
+            user.insert(KEY_CREATED, toml_edit::value(created));
             return Ok(String::new());
         }
         let present = ["access_key", "secret_key"].map(|key| (key, user.get(key).and_then(Item::as_str)));
@@ -261,10 +281,14 @@ pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, S
         for (key, value) in present {
             previous.insert(key, value.ok_or_else(|| format!("the user `{name}` has no keys"))?.into());
         }
+        if let Some(created) = user.get(KEY_CREATED).and_then(Item::as_datetime) {
+            previous.insert("created", (*created).into());
+        }
         user.remove("previous");
         user.insert("previous", toml_edit::value(previous));
         set(user, "access_key", &keys.access_key);
         set(user, "secret_key", keys.secret_key.reveal());
+        user.insert(KEY_CREATED, toml_edit::value(created));
         forget_inactive(user);
         Ok(String::new())
     })
@@ -373,7 +397,8 @@ name = \"anonymous\"
             added,
             format!(
                 "{before}\n[[user]]\nname = \"new\"\naccess_key = \"AK9\"\nsecret_key = \"s9\"\n\
-                 sessions_after = 1970-01-01T00:00:01.502Z\ncreated = 1970-01-01T00:00:01.502Z\n\n[[user.allow]]\n\
+                 sessions_after = 1970-01-01T00:00:01.502Z\ncreated = 1970-01-01T00:00:01.502Z\n\
+                 key_created = 1970-01-01T00:00:01.502Z\n\n[[user.allow]]\n\
                  actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
             )
         );
@@ -416,31 +441,42 @@ name = \"anonymous\"
     fn rotation_keeps_the_keys_that_were_as_the_previous_ones_until_it_is_finished() {
         let changed = FILE.replace("AK1", "AK9").replace("'s1'", "\"s9\"");
         let previous = "previous = { access_key = \"AK1\", secret_key = \"s1\" }\n";
-        let rotated = rotate(FILE, "admin", &keys()).unwrap();
-        assert_eq!(
-            rotated,
-            changed.replacen("\n\n[[user.allow]]", &format!("\n{previous}\n[[user.allow]]"), 1)
-        );
+        let created = "key_created = 1970-01-01T00:00:01.502Z\n";
+        let changed = changed.replacen("\n\n[[user.allow]]", &format!("\n{created}\n[[user.allow]]"), 1);
+        let at = Timestamp::from_millis(1_502);
+        let rotated = rotate(FILE, "admin", &keys(), at).unwrap();
+        assert_eq!(rotated, changed.replacen(created, &format!("{previous}{created}"), 1));
         let listed = list(&rotated).unwrap();
         assert_eq!(listed[0].access_keys().collect::<Vec<_>>(), ["AK9", "AK1"]);
         assert_eq!(finish_rotation(&rotated, "admin").unwrap(), changed);
         assert_eq!(finish_rotation(&changed, "admin").unwrap_err(), "the user `admin` has no previous keys");
 
         let again = KeyPair { access_key: "AK10".to_owned(), secret_key: Secret::new("s10") };
-        let twice = rotate(&rotated, "admin", &again).unwrap();
+        let twice = rotate(&rotated, "admin", &again, Timestamp::from_millis(2_502)).unwrap();
         assert_eq!(list(&twice).unwrap()[0].access_keys().collect::<Vec<_>>(), ["AK10", "AK9"]);
         assert!(!twice.contains("AK1\"") && !twice.contains("\"s1\""), "{twice}");
-        let apart = rotated.replace(previous, "[user.previous]\naccess_key = \"AK1\"\nsecret_key = \"s1\"\n");
-        assert_eq!(rotate(&apart, "admin", &again).unwrap(), twice);
+        let times = &entries(&twice).unwrap()[0].keys_created;
+        let expected = [("AK10", "1970-01-01T00:00:02.502Z"), ("AK9", "1970-01-01T00:00:01.502Z")];
+        assert!(times.iter().map(|(key, time)| (key.as_str(), time.as_str())).eq(expected), "{times:?}");
+        assert!(entries(&rotated).unwrap()[0].keys_created.contains_key("AK9"), "AK1 is of unknown age");
+        let table = "[user.previous]\naccess_key = \"AK1\"\nsecret_key = \"s1\"\n";
+        let apart = changed.replacen(created, &format!("{created}{table}"), 1);
+        assert_eq!(rotate(&apart, "admin", &again, Timestamp::from_millis(2_502)).unwrap(), twice);
+        assert!(
+            Users::parse(
+                &twice.replace("key_created = 1970-01-01T00:00:02.502Z", "key_created = 1970-01-01")
+            )
+            .is_err()
+        );
 
-        assert_eq!(rotate(FILE, "anonymous", &keys()).unwrap_err(), "the user `anonymous` has no keys");
-        assert_eq!(rotate(FILE, "nobody", &keys()).unwrap_err(), "there is no user `nobody`");
+        assert_eq!(rotate(FILE, "anonymous", &keys(), at).unwrap_err(), "the user `anonymous` has no keys");
+        assert_eq!(rotate(FILE, "nobody", &keys(), at).unwrap_err(), "there is no user `nobody`");
     }
 
     #[test]
     fn a_user_without_keys_gets_its_first_ones() {
         let bare = "[[user]]\nname = \"bob\"\ncreated = 1970-01-01T00:00:01Z\n";
-        let first = rotate(bare, "bob", &keys()).unwrap();
+        let first = rotate(bare, "bob", &keys(), Timestamp::default()).unwrap();
         assert_eq!(list(&first).unwrap()[0].access_keys().collect::<Vec<_>>(), ["AK9"]);
         Users::parse(&first).unwrap();
     }
@@ -450,11 +486,11 @@ name = \"anonymous\"
         let rests =
             |text: &str, keys: &str| text.replace("# since May", &format!("# since May\ninactive = {keys}"));
         let first = rests(FILE, "[\"AK1\"]");
-        let rotated = rotate(&first, "admin", &keys()).unwrap();
+        let rotated = rotate(&first, "admin", &keys(), Timestamp::default()).unwrap();
         assert!(rotated.contains("inactive = [\"AK1\"]"), "the previous one rests: {rotated}");
         assert!(!finish_rotation(&rotated, "admin").unwrap().contains("inactive"));
         let again = KeyPair { access_key: "AK10".to_owned(), secret_key: Secret::new("s10") };
-        let twice = rotate(&rotated, "admin", &again).unwrap();
+        let twice = rotate(&rotated, "admin", &again, Timestamp::default()).unwrap();
         assert!(!twice.contains("inactive"), "{twice}");
         let both = rotated.replace("[\"AK1\"]", "[\"AK1\", \"AK9\"]");
         assert!(finish_rotation(&both, "admin").unwrap().contains("inactive = [ \"AK9\"]"));

@@ -48,10 +48,11 @@ struct AccountPage<'a> {
 }
 
 /// A key of the user itself, which an administrator changes.
-struct OwnKey {
-    access_key: String,
+pub(super) struct OwnKey {
+    pub(super) access_key: String,
     is_of_session: bool,
-    is_inactive: bool,
+    pub(super) is_inactive: bool,
+    pub(super) made: KeyMade,
 }
 
 /// A service account of the user.
@@ -64,8 +65,22 @@ pub(super) struct AccountRow {
     pub(super) expires: String,
     pub(super) expires_shown: String,
     pub(super) has_expired: bool,
+    pub(super) made: KeyMade,
     /// The policies that narrow it; empty for none.
     pub(super) narrowed_by: String,
+}
+
+/// When a key was made, for browsers and for people without scripts; empty where that is unknown.
+pub(super) struct KeyMade {
+    pub(super) time: String,
+    pub(super) shown: String,
+}
+
+impl KeyMade {
+    pub(super) fn at(time: Option<&String>) -> Self {
+        let time = time.cloned().unwrap_or_default();
+        Self { shown: text::time(&time), time }
+    }
 }
 
 /// A session of the user.
@@ -124,10 +139,16 @@ fn shown_names<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
 
 fn own_keys(view: &View<'_>, entry: &UserEntry) -> Vec<OwnKey> {
     let was_entered = view.visitor.identity.person().is_none();
+    key_rows(entry, |access_key| was_entered && access_key == view.visitor.key.access_key())
+}
+
+/// The keys of a user itself.
+pub(super) fn key_rows(entry: &UserEntry, is_of_session: impl Fn(&str) -> bool) -> Vec<OwnKey> {
     let keys = entry.access_keys.iter().map(|access_key| OwnKey {
         access_key: access_key.clone(),
-        is_of_session: was_entered && access_key == view.visitor.key.access_key(),
+        is_of_session: is_of_session(access_key),
         is_inactive: entry.inactive_keys.contains(access_key),
+        made: KeyMade::at(entry.keys_created.get(access_key)),
     });
     keys.collect()
 }
@@ -142,6 +163,7 @@ pub(super) fn account_rows(entry: &UserEntry, now: Timestamp) -> Vec<AccountRow>
             shown_name: visible(&account.name).into_owned(),
             access_key: account.access_key.clone(),
             expires_shown: text::time(&expires),
+            made: KeyMade::at(account.created.as_ref()),
             has_expired: Timestamp::parse_iso8601(&expires).is_some_and(|end| end <= now),
             expires,
             narrowed_by: account.policies.as_ref().map(|names| names.join(", ")).unwrap_or_default(),

@@ -2,6 +2,7 @@
 
 use super::super::text::{self, visible};
 use super::View;
+use super::account::KeyMade;
 use super::roles::role_in_words;
 use crate::base::Timestamp;
 use crate::service::{AccessExtent, BucketAccess, UserEntry};
@@ -14,6 +15,8 @@ pub(super) struct UserLine {
     pub(super) role: String,
     /// How many keys it has, service accounts included.
     pub(super) keys: usize,
+    /// When the oldest of them was made; empty if that is unknown of any.
+    pub(super) oldest: KeyMade,
     /// When one of them, or of the keys of its sessions, was used last, for scripts and for people
     /// without; empty for never since the start.
     pub(super) used: String,
@@ -48,11 +51,29 @@ pub(super) fn table(view: &View<'_>, users: &[UserEntry]) -> Vec<UserLine> {
             anchor: anchor(at),
             role: role(user),
             keys: keys.len(),
+            oldest: KeyMade::at(oldest_key(user)),
             used_shown: text::time(&used),
             used,
         });
     }
     rows
+}
+
+/// When the oldest key of a user was made, if that is known of each.
+fn oldest_key(user: &UserEntry) -> Option<&String> {
+    let mut oldest = None;
+    for access_key in &user.access_keys {
+        oldest = earlier(oldest, user.keys_created.get(access_key)?);
+    }
+    for account in &user.service_accounts {
+        oldest = earlier(oldest, account.created.as_ref()?);
+    }
+    oldest
+}
+
+/// The earlier one of two times, which have one form.
+fn earlier<'t>(time: Option<&'t String>, other: &'t String) -> Option<&'t String> {
+    Some(time.map_or(other, |time| time.min(other)))
 }
 
 /// The card of the user at this place of the list.
@@ -97,7 +118,31 @@ fn cell(extent: AccessExtent) -> AccessCell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::GrantEntry;
+    use crate::service::{GrantEntry, ServiceAccountEntry};
+
+    #[test]
+    fn the_oldest_key_is_known_if_the_age_of_each_is() {
+        let account = |created: Option<&str>| ServiceAccountEntry {
+            name: "laptop".to_owned(),
+            access_key: "AK3".to_owned(),
+            expires: None,
+            created: created.map(str::to_owned),
+            policies: None,
+        };
+        let made = |key: &str, time: &str| (key.to_owned(), time.to_owned());
+        let mut user = UserEntry {
+            access_keys: vec!["AK1".to_owned(), "AK2".to_owned()],
+            keys_created: [made("AK1", "2026-03-01T00:00:00.000Z"), made("AK2", "2026-02-01T00:00:00.000Z")]
+                .into(),
+            ..UserEntry::default()
+        };
+        assert_eq!(oldest_key(&user).unwrap(), "2026-02-01T00:00:00.000Z");
+        user.service_accounts = vec![account(Some("2026-01-01T00:00:00.000Z"))];
+        assert_eq!(oldest_key(&user).unwrap(), "2026-01-01T00:00:00.000Z");
+        user.service_accounts.push(account(None));
+        assert_eq!(oldest_key(&user), None);
+        assert_eq!(oldest_key(&UserEntry::default()), None);
+    }
 
     #[test]
     fn rights_are_told_in_a_few_words() {

@@ -7,7 +7,7 @@ use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text::visible;
 use super::super::tickets::{NewKeys, NewKeysPlace};
-use super::account::{self, AccountRow};
+use super::account::{self, AccountRow, OwnKey};
 use super::roles::{OfferedRole, ROLES, grants_of};
 use super::user_quota::{self, UserQuota};
 use super::user_refusal::refusal;
@@ -35,6 +35,7 @@ struct UsersPage<'a> {
 /// A user on the page.
 struct Row<'a> {
     user: UserEntry,
+    keys: Vec<OwnKey>,
     /// What the forms of the user show, as their field has it.
     shown: String,
     /// Whether a change of the user was refused.
@@ -90,6 +91,7 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry, at: usize) -> Result<Row<'a>, Re
     let access = is_asked_for.then(|| access(view, &user)).transpose()?;
     let anchor = user_rows::anchor(at);
     let access_link = format!("{}#{anchor}", view.link("users", &[("access", Some(&user.name))]));
+    let keys = account::key_rows(&user, |_| false);
     let accounts = account::account_rows(&user, view.console.clock.now());
     let is_refused = of_user.are_there() && of_user.text("change", "") != "create";
     let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
@@ -101,6 +103,7 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry, at: usize) -> Result<Row<'a>, Re
     let quota_entered = view.entered(&[("name", &user.name), ("change", "quota")]);
     Ok(Row {
         user,
+        keys,
         shown,
         is_refused,
         granted,

@@ -145,6 +145,7 @@ fn list_keys(asked: &IamRequest<'_>) -> Result<Response, CallError> {
             member.leaf("UserName", &user.name);
             member.leaf("AccessKeyId", access_key);
             member.leaf("Status", if is_inactive { INACTIVE } else { ACTIVE });
+            date(member, "CreateDate", user.keys_created.get(access_key).map(String::as_str));
         });
     }))
 }
