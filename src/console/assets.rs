@@ -41,9 +41,14 @@ const LIVE: Asset = Asset {
     content_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("assets/live.js"),
 };
+const SLIDES: Asset = Asset {
+    name: "slides.js",
+    content_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("assets/slides.js"),
+};
 pub(super) const ICON: Asset =
     Asset { name: "icon.svg", content_type: "image/svg+xml", bytes: include_bytes!("assets/icon.svg") };
-const ALL: [Asset; 6] = [STYLE, SCRIPT, LIST, LIVE, UPLOAD, ICON];
+const ALL: [Asset; 7] = [STYLE, SCRIPT, LIST, LIVE, UPLOAD, SLIDES, ICON];
 
 /// The hash of all assets.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

@@ -47,6 +47,7 @@ mod oidc;
 mod pages;
 mod pair_rows;
 mod proxies;
+mod qr_code;
 mod quota_fields;
 mod rewind;
 mod rules;

@@ -241,6 +241,48 @@ def test_keys_find_and_lead_to_the_object_beside(visit, shelf):
         page.get_by_role("heading", name=shelf, level=1).wait_for()
 
 
+def test_a_slide_show_goes_through_the_pictures_of_a_folder(visit, shelf):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    page.clock.install()
+    page.goto(f"{browser.root}object?bucket={shelf}&key=2026%2Flake-2.png")
+    page.get_by_role("button", name="Slide show").click()
+    show = page.get_by_role("dialog", name="Slide show")
+    shown = show.get_by_role("status")
+    is_loaded = "document.querySelector('#slides img').complete"
+    page.wait_for_function(is_loaded)
+    page.clock.run_for(6_000)
+    shown.get_by_text("2026/lake-3.png").wait_for()
+    page.wait_for_function(is_loaded)
+    # The other objects of the folder are no pictures.
+    page.keyboard.press("ArrowRight")
+    shown.get_by_text("This is the last picture").wait_for()
+    show.get_by_role("button", name="Play").wait_for()
+    page.keyboard.press("ArrowLeft")
+    shown.get_by_text("2026/lake-2.png").wait_for()
+    page.keyboard.press("ArrowLeft")
+    shown.get_by_text("2026/lake-1.png").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", name="2026/lake-1.png", level=1).wait_for()
+
+
+def test_a_slide_show_moves_by_keys_alone_where_motion_is_unwanted(visit, shelf):
+    browser = visit(viewport=PHONE, reduced_motion="reduce").sign_in()
+    page = browser.page
+    page.clock.install()
+    page.goto(f"{browser.root}object?bucket={shelf}&key=2026%2Flake-0.png")
+    page.get_by_role("button", name="Slide show").click()
+    show = page.get_by_role("dialog", name="Slide show")
+    show.get_by_role("button", name="Play").wait_for()
+    page.clock.run_for(60_000)
+    assert show.get_by_role("status").inner_text() == "2026/lake-0.png"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    show.get_by_role("status").get_by_text("2026/lake-1.png").wait_for()
+    show.get_by_role("button", name="Close").click()
+    page.get_by_role("heading", name="2026/lake-1.png", level=1).wait_for()
+
+
 def test_keys_go_through_a_list(visit, s3, bucket):
     for key in ["a.txt", "b.txt", "f/c.txt"]:
         s3.put_object(Bucket=bucket, Key=key, Body=b"123")

@@ -51,6 +51,11 @@ fn links_and_lines_to_paste_name_the_port_of_s3_requests() {
             connect.contains(&format!("{origin}\n")) || connect.contains(&format!("{origin}<")),
             "{connect}"
         );
+        // A phone would look for that on itself.
+        let is_for_phones = !host.starts_with("[::1]");
+        for page in [&*connect, shared.text()] {
+            assert_eq!(page.contains("aria-label=\"QR code of the address\""), is_for_phones, "{host}");
+        }
         origin
     };
     let own = Site::new().on_own_listener(9000);

@@ -2,6 +2,7 @@
 
 import { beginList, goOnCounting, pressInList } from "./list.js";
 import { beginLive } from "./live.js";
+import { pressSlides } from "./slides.js";
 import { addFiles, filesOf, isUploading, pressUploads } from "./upload.js";
 
 // The address of the page that is shown.
@@ -92,6 +93,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-uploads]");
   if (button !== null) pressUploads(button.dataset.uploads);
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-slides]");
+  if (button !== null) pressSlides(button.dataset.slides);
 });
 addEventListener("beforeunload", (event) => {
   if (isUploading()) event.preventDefault();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use askama::Template;
 
+use super::super::qr_code::DrawnCode;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
@@ -23,6 +24,7 @@ struct SharePage {
     name: String,
     back: String,
     url: String,
+    code: Option<DrawnCode>,
     /// How long it lasts: `for 24 hours`, or `until` the end of a day.
     lasts: String,
     names_version: bool,
@@ -52,6 +54,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         name: text::visible(key).into_owned(),
         back: view.link("object", &params),
+        code: DrawnCode::of_address(&url),
         url,
         lasts: match until {
             Some(day) => format!("until the end of {day}, in UTC"),
