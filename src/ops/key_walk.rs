@@ -6,7 +6,7 @@ use super::{Context, memory};
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::s3::{RequestId, S3Error};
-use crate::store::{ListQuery, ListedVersion, VersionRef};
+use crate::store::{ListItem, ListQuery, ListedVersion, VersionRef, VersionSummary};
 
 /// A key that a walk has met.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,15 @@ pub struct WalkedKeys {
     /// The keys that the walk is for.
     pub keys: Vec<WalkedKey>,
     /// The key after which the next step begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// A page of a folder: the keys in it, and the folders below it as common prefixes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FolderItems {
+    pub keys: Vec<WalkedKey>,
+    pub folders: Vec<String>,
+    /// The name after which the next page begins, if there is one.
     pub next: Option<String>,
 }
 
@@ -55,16 +64,38 @@ impl Context {
         let mut walked = WalkedKeys::default();
         for (key, version) in page.keys() {
             if sought(&key) {
-                walked.keys.push(WalkedKey {
-                    key: key.into_owned(),
-                    size: version.size,
-                    modified: version.last_modified(),
-                    etag: version.etag.to_string(),
-                });
+                walked.keys.push(WalkedKey::of_object(key.into_owned(), version));
             }
         }
         walked.next = page.last_if_truncated().map(|last| last.name().into_owned());
         Ok(walked)
+    }
+
+    /// A page of the keys and folders in the folder `prefix` that come after `after`.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`; `SlowDown` if the memory is not available.
+    pub fn folder_page(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        after: Option<&str>,
+        id: &RequestId,
+    ) -> Result<FolderItems, S3Error> {
+        let _page = memory::for_page(self, PAGE_LEN_MAX)?;
+        let query = ListQuery { delimiter: b"/".to_vec(), ..query(prefix, after) };
+        let page = self.store.list_objects(bucket, &query).map_err(|error| to_client_error(&error, id))?;
+        let mut folder = FolderItems::default();
+        for item in page.items() {
+            match item {
+                ListItem::Key(key, version) => {
+                    folder.keys.push(WalkedKey::of_object(key.into_owned(), version));
+                }
+                ListItem::Prefix(prefix) => folder.folders.push(prefix.into_owned()),
+            }
+        }
+        folder.next = page.last_if_truncated().map(|last| last.name().into_owned());
+        Ok(folder)
     }
 
     /// The keys that begin with `prefix`, come after `after`, and whose current version is a delete
@@ -110,6 +141,13 @@ impl Context {
             after_version = Some(if version.null { VersionRef::Null } else { VersionRef::Id(version.id) });
             query.after = Some(key.into_owned().into_bytes());
         }
+    }
+}
+
+impl WalkedKey {
+    fn of_object(key: String, version: &VersionSummary) -> Self {
+        let etag = version.etag.to_string();
+        Self { key, size: version.size, modified: version.last_modified(), etag }
     }
 }
 

@@ -61,7 +61,7 @@ use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use key_ring::{KeyFigures, KeyRefusal, KeyState, RewrapFigures, RewrapRun};
-pub use key_walk::{WalkedKey, WalkedKeys};
+pub use key_walk::{FolderItems, WalkedKey, WalkedKeys};
 pub use logging::{LogDelivery, LoggedBucket};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;

@@ -4,7 +4,9 @@
 use super::{NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
-use crate::ops::{BucketMarks, CommitFigures, DamagedObject, LifecycleEffect, QuotaLimit, Usage, WalkedKeys};
+use crate::ops::{
+    BucketMarks, CommitFigures, DamagedObject, FolderItems, LifecycleEffect, QuotaLimit, Usage, WalkedKeys,
+};
 use crate::s3::{
     Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
     TargetResource, uri,
@@ -169,6 +171,20 @@ impl Service {
     ) -> Result<WalkedKeys, S3Error> {
         let call = self.listing_call(identity, request, place, Operation::ListObjectsV2)?;
         self.context.sought_keys(place.bucket, place.prefix, place.after, sought, &call.id)
+    }
+
+    /// A page of the keys and folders in a folder, for a user who may list them.
+    ///
+    /// # Errors
+    /// `AccessDenied`, `NoSuchBucket`, and `SlowDown` without memory.
+    pub fn folder_page(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        place: KeyPlace<'_>,
+    ) -> Result<FolderItems, S3Error> {
+        let call = self.listing_call(identity, request, place, Operation::ListObjectsV2)?;
+        self.context.folder_page(place.bucket, place.prefix, place.after, &call.id)
     }
 
     /// One step of a walk over the deleted keys of a bucket, for a user who may list versions.

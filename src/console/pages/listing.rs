@@ -1,11 +1,11 @@
 //! The rows of a folder in one of its views and orders, a page of them.
 
-use super::super::objects::{Folder, ListingPage, ObjectLine};
+use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::View;
 use super::find::Wanted;
 use super::walk::{Sought, StepLimits, WalkStep};
-use crate::service::{KeyPlace, WalkedKey};
+use crate::service::{FolderItems, KeyPlace, WalkedKey};
 
 /// Names of a folder that are put in order by time.
 const SORTED_MAX: usize = 10_000;
@@ -109,26 +109,39 @@ impl Listing {
     /// A page of a folder by time, the newest object first; `None` for a folder with more than
     /// 10,000 names.
     fn newest(view: &View<'_>, folder: Folder<'_>) -> Result<Option<Self>, Refusal> {
-        let mut all = view.s3().objects(folder, None)?;
-        while let Some((after, _)) = all.next.take() {
-            if all.folders.len() + all.objects.len() >= SORTED_MAX {
+        let Some(FolderItems { mut keys, folders, .. }) = Self::all_of(view, folder)? else {
+            return Ok(None);
+        };
+        keys.sort_by_key(|object| std::cmp::Reverse(object.modified));
+        let from: usize = view.given("from").and_then(|from| from.parse().ok()).unwrap_or(0);
+        let end = from.saturating_add(ROWS_MAX);
+        let next = (end < keys.len()).then(|| NextRows::From(end.to_string()));
+        let rows = keys.into_iter().skip(from).take(ROWS_MAX);
+        let mut page =
+            ListingPage { objects: rows.map(ObjectLine::from).collect(), ..ListingPage::default() };
+        if from == 0 {
+            page.folders = folders.into_iter().map(|prefix| FolderLine { prefix }).collect();
+        }
+        Ok(Some(Self { page, deleted: None, order: Order::Newest, next, is_part: false }))
+    }
+
+    /// The keys and the folders of a folder, read as they are: as documents of S3, nearly 10,000
+    /// names took the page close to 100 ms. `None` for more than 10,000.
+    fn all_of(view: &View<'_>, folder: Folder<'_>) -> Result<Option<FolderItems>, Refusal> {
+        let mut all = FolderItems::default();
+        loop {
+            let place = KeyPlace { bucket: folder.bucket, prefix: folder.prefix, after: all.next.as_deref() };
+            let page = view.console.service.folder_page(&view.visitor.identity, view.request, place);
+            let page = page.map_err(|error| Refusal::of_error(&error))?;
+            all.keys.extend(page.keys);
+            all.folders.extend(page.folders);
+            all.next = page.next;
+            if all.next.is_none() {
+                return Ok(Some(all));
+            }
+            if all.keys.len() + all.folders.len() >= SORTED_MAX {
                 return Ok(None);
             }
-            let further = view.s3().objects(folder, Some(&after))?;
-            all.folders.extend(further.folders);
-            all.objects.extend(further.objects);
-            all.next = further.next;
         }
-        // Times of listings are in UTC and of one length, so that their texts have their order.
-        all.objects.sort_by(|one, other| other.modified.cmp(&one.modified));
-        let from: usize = view.given("from").and_then(|from| from.parse().ok()).unwrap_or(0);
-        if from > 0 {
-            all.folders.clear();
-        }
-        let end = from.saturating_add(ROWS_MAX);
-        let next = (end < all.objects.len()).then(|| NextRows::From(end.to_string()));
-        all.objects.truncate(end);
-        all.objects.drain(..from.min(all.objects.len()));
-        Ok(Some(Self { page: all, deleted: None, order: Order::Newest, next, is_part: false }))
     }
 }
