@@ -4,20 +4,23 @@
 mod measure;
 mod objects;
 mod opened;
+mod slow_disk;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::format::{BucketRecord, ETag, Entry, ObjectControls, VersionId, VersionRecord, Versioning};
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::{Fs, OsFs, SplitFs};
 use siltstone::index::{Index, ListQuery};
 use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, StorageClass, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
 use opened::open_with;
+use slow_disk::{SlowDisk, open_on};
 
 const RUN: Duration = Duration::from_secs(3);
 
@@ -34,6 +37,7 @@ fn main() {
     );
     commits(&dir.join("commit"), pair);
     commits_beside_moving(&dir.join("moving"));
+    commits_on_two_disks(&dir.join("disks"));
     reads(&dir.join("read"));
     listings();
     std::fs::remove_dir_all(&dir).expect("the directory was made above");
@@ -192,6 +196,58 @@ fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2],
     }
     times.sort_unstable();
     ([times[times.len() / 2], times[times.len() * 99 / 100]], times.len())
+}
+
+/// Single commits of small objects on a fast disk, on a slow one, and on both as a pair; alone, and
+/// beside large objects. The rounds are interleaved.
+fn commits_on_two_disks(dir: &Path) {
+    let sync_time = Duration::from_millis(10);
+    let disk = |name: &str| {
+        let disk = OsFs::new(dir.join(name));
+        disk.create_root().expect("the directory can be made");
+        disk
+    };
+    let slow = |name: &str| Arc::new(SlowDisk { disk: disk(name), sync_time });
+    let pair = SplitFs::new(Arc::new(disk("ssd")), slow("hdd"));
+    let stores = [
+        ("the fast disk", open_on(Arc::new(disk("fast")))),
+        ("both", open_on(Arc::new(pair))),
+        ("the slow disk", open_on(slow("slow"))),
+    ];
+    for (_, store) in &stores {
+        store.create_bucket("b", "bench").expect("the bucket is new");
+    }
+    for (beside, is_loaded) in [("alone", false), ("beside puts of 256 MiB", true)] {
+        let mut medians: Vec<Vec<Duration>> = vec![Vec::new(); stores.len()];
+        for _ in 0..5 {
+            for ((_, store), medians) in stores.iter().zip(&mut medians) {
+                let stop = AtomicBool::new(!is_loaded);
+                let median = std::thread::scope(|scope| {
+                    scope.spawn(|| put_large(store, &stop));
+                    let ([median, _], _) = commit_times(store, |times| times < 200);
+                    stop.store(true, Ordering::Relaxed);
+                    median
+                });
+                while store.shadow_log().expect("the disk works") {}
+                medians.push(median);
+            }
+        }
+        for ((name, _), mut medians) in stores.iter().zip(medians) {
+            medians.sort_unstable();
+            println!("commit of 4 KiB on {name}, {beside}, medians of 5 rounds: {medians:.2?}");
+        }
+    }
+}
+
+/// Puts large objects until the end.
+fn put_large(store: &Store, stop: &AtomicBool) {
+    let bytes = vec![7; 256 * MIB as usize];
+    for round in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        put(store, "b", &format!("large/{}", round % 4), &bytes);
+    }
 }
 
 fn reads(dir: &Path) {
