@@ -4,7 +4,7 @@ use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::View;
 use super::find::Wanted;
-use super::walk::{Sought, StepLimits, WalkStep};
+use super::walk::{Sought, WalkLimits, WalkStep};
 use crate::service::{FolderItems, KeyPlace, WalkedKey};
 
 /// Names of a folder that are put in order by time.
@@ -77,7 +77,7 @@ impl Listing {
     /// A step of the walk for the deleted objects, here and below.
     pub(super) fn deleted(view: &View<'_>, bucket: &str, prefix: &str) -> Result<Self, Refusal> {
         let place = KeyPlace { bucket, prefix, after: view.given("after") };
-        let step = WalkStep::read(view, place, Sought::Deleted, StepLimits::PAGE)?;
+        let step = WalkStep::read(view, place, Sought::Deleted, WalkLimits::PAGE)?;
         Ok(Self::of_walk(step, |keys| (ListingPage::default(), Some(keys))))
     }
 
@@ -89,7 +89,7 @@ impl Listing {
         wanted: Wanted<'_>,
     ) -> Result<Self, Refusal> {
         let place = KeyPlace { bucket, prefix, after: view.given("after") };
-        let step = WalkStep::read(view, place, Sought::Wanted(wanted), StepLimits::PAGE)?;
+        let step = WalkStep::read(view, place, Sought::Wanted(wanted), WalkLimits::PAGE)?;
         Ok(Self::of_walk(step, |keys| {
             let objects = keys.into_iter().map(ObjectLine::from).collect();
             (ListingPage { objects, ..ListingPage::default() }, None)
@@ -100,7 +100,7 @@ impl Listing {
         step: WalkStep,
         rows: impl FnOnce(Vec<WalkedKey>) -> (ListingPage, Option<Vec<WalkedKey>>),
     ) -> Self {
-        let is_part = step.next.is_some() && step.keys.len() < StepLimits::PAGE.keys;
+        let is_part = step.next.is_some() && step.keys.len() < WalkLimits::PAGE.keys;
         let (page, deleted) = rows(step.keys);
         let next = step.next.map(|after| NextRows::After(after, None));
         Self { page, deleted, order: Order::Name, next, is_part }

@@ -10,13 +10,13 @@ use crate::service::{KeyPlace, WalkedKey};
 
 /// The limits of a step.
 #[derive(Clone, Copy)]
-pub(super) struct StepLimits {
+pub(super) struct WalkLimits {
     /// A further part is begun within that time; a part reads some thousand versions.
     time: Duration,
     pub(super) keys: usize,
 }
 
-impl StepLimits {
+impl WalkLimits {
     /// The step of a page whose subject the walk is. With the rest of the page it takes less than
     /// 100 ms.
     pub(super) const PAGE: Self = Self { time: Duration::from_millis(60), keys: 200 };
@@ -47,7 +47,7 @@ impl Neighbours {
     /// forward alone, so the way to the previous one begins at the start of the folder.
     pub(super) fn read(view: &View<'_>, bucket: &str, folder: &str, of: &str) -> Self {
         let after = KeyPlace { bucket, prefix: folder, after: Some(of) };
-        let next = WalkStep::read(view, after, Sought::Here, StepLimits::NEIGHBOUR);
+        let next = WalkStep::read(view, after, Sought::Here, WalkLimits::NEIGHBOUR);
         let next = next.ok().and_then(|step| step.keys.into_iter().next());
         Self { previous: previous(view, bucket, folder, of), next: next.map(|next| next.key) }
     }
@@ -58,7 +58,7 @@ fn previous(view: &View<'_>, bucket: &str, folder: &str, of: &str) -> Option<Str
     let begun = clock.instant();
     let mut previous = None;
     let mut after = None;
-    while clock.instant() - begun < StepLimits::NEIGHBOUR.time {
+    while clock.instant() - begun < WalkLimits::NEIGHBOUR.time {
         let part =
             part(view, KeyPlace { bucket, prefix: folder, after: after.as_deref() }, Sought::Here).ok()?;
         for walked in part.keys {
@@ -91,7 +91,7 @@ impl WalkStep {
         view: &View<'_>,
         place: KeyPlace<'_>,
         sought: Sought<'_>,
-        limits: StepLimits,
+        limits: WalkLimits,
     ) -> Result<Self, Refusal> {
         let mut keys = Vec::new();
         let next = walk_parts(view, place, sought, limits.time, |part| {
