@@ -2,17 +2,18 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use siltstone::base::{Clock as _, OsEntropy, SystemClock};
+use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::disks::{ChangeProgress, DisksError, LostPair};
 use siltstone::format::FileKind;
 use siltstone::fs::{Fs as _, OsFs};
 use siltstone::log::list_numbers;
 use siltstone::offline::drop_lost;
-use siltstone::offline::lost_disk::LostDiskReport;
+use siltstone::offline::lost_disk::{LostDiskOptions, LostDiskReport};
 
 use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
@@ -26,9 +27,10 @@ server must be stopped. Both directories are needed from then on: name the secon
 tools.
 
 The log is in the fast directory. While a server runs, the data directory gets a copy of it every ten seconds. Where the disk of the
-fast directory is dead, restore a backup, or what was shipped to a remote; without either, `lost` makes a store of the data directory
-alone: it goes on with that copy, and drops and lists the objects whose bytes were on the dead disk. With --discard-log it gives up
-the copy, too: `rebuild` makes a log from the segments then, which restores less.
+fast directory is dead, restore a backup, or what was shipped to a remote: it has more, and takes what `lost` drops for deletions.
+Without either, `lost` makes a store of the data directory alone: it goes on with that copy, and drops and lists the objects whose
+bytes were on the dead disk. Mirrors and webhooks begin anew: fetch back first what a mirror has. With --discard-log the copy is given
+up, too: `rebuild` makes a log from the segments then, which restores less.
 
 Examples:
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk add
@@ -57,6 +59,18 @@ pub(crate) struct Arguments {
     command: DiskCommand,
 }
 
+/// What an operator accepts.
+#[derive(Debug, Args)]
+struct LostArguments {
+    /// Give up the copy of the log in the data directory, too
+    #[arg(long, conflicts_with = "accept_damage")]
+    discard_log: bool,
+
+    /// Go on where that copy has damage, without all that comes after it
+    #[arg(long)]
+    accept_damage: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum DiskCommand {
     /// Show the directories of the store, their disks, and what is in them; also while a server runs
@@ -66,11 +80,7 @@ enum DiskCommand {
     /// Move the log and the segments of the directory of --fast-dir back
     Drain,
     /// Give up a fast directory whose disk is dead
-    Lost {
-        /// Give up the copy of the log in the data directory, too
-        #[arg(long)]
-        discard_log: bool,
-    },
+    Lost(LostArguments),
 }
 
 /// Runs one of the commands.
@@ -88,14 +98,17 @@ pub(crate) fn run(
     if matches!(arguments.command, DiskCommand::Add | DiskCommand::Drain) && data_dir.fast_dir().is_none() {
         return Err(Failure::Command("name the fast directory with --fast-dir".to_owned()));
     }
-    let changed = match arguments.command {
+    let changed = match &arguments.command {
         DiskCommand::List => return list(data_dir, json, out),
         DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown).map(|()| ADDED),
         DiskCommand::Drain => directories.drain(&mut shown).map(|()| DRAINED),
-        DiskCommand::Lost { discard_log: true } => {
+        DiskCommand::Lost(LostArguments { discard_log: true, .. }) => {
             directories.begin_loss().and_then(LostPair::end).map(|()| DISCARDED)
         }
-        DiskCommand::Lost { discard_log: false } => return lose(data_dir, json, out),
+        DiskCommand::Lost(LostArguments { accept_damage, .. }) => {
+            let options = LostDiskOptions { accepts_damage: *accept_damage };
+            return lose(data_dir, options, json, out);
+        }
     };
     meter.finish();
     let follows = changed.map_err(|error| data_dir.failed(&error))?;
@@ -108,11 +121,17 @@ pub(crate) fn run(
 }
 
 /// Makes a store of the data directory alone.
-fn lose(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+fn lose(
+    data_dir: &DataDir,
+    options: LostDiskOptions,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
     let pair = data_dir.directories().begin_loss().map_err(|error| data_dir.failed(&error))?;
     let disk = data_dir.in_the_clear(pair.data())?;
     let mut described = Vec::new();
-    let report = drop_lost(disk.as_ref(), &SystemClock, &mut |lost| {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let report = drop_lost(&disk, &clock, options, &mut |lost| {
         if json {
             let mut owner = json!({});
             show::owner(lost, &mut owner);
@@ -123,19 +142,24 @@ fn lose(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
     });
     let report = report.map_err(|error| data_dir.failed(&error))?;
     pair.end().map_err(|error| data_dir.failed(&error))?;
-    let LostDiskReport { last_group, buckets, versions, lost_versions, lost_parts, damage } = report;
+    let LostDiskReport { last_group, buckets, versions, lost_versions, lost_parts, followers, damage } =
+        report;
     if json {
         let shown = json!({
             "last_group": last_group,
             "buckets": buckets,
             "versions": versions,
             "lost": described,
+            "begin_anew": followers,
             "damage": damage.iter().map(show::damage).collect::<Value>(),
         });
         show::json(out, &shown)?;
     } else {
         for found in &damage {
             writeln!(out, "damage: {found}")?;
+        }
+        for follower in &followers {
+            writeln!(out, "begins anew: {follower}")?;
         }
         writeln!(out, "left: buckets {buckets}, versions {versions}; the log ends with group {last_group}")?;
         writeln!(out, "lost: versions {lost_versions}, parts of uploads in progress {lost_parts}")?;

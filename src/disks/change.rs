@@ -204,7 +204,7 @@ fn metadata_of(disk: &dyn Fs) -> io::Result<Vec<String>> {
 
 /// Refuses a directory that has files. A file that was put there by hand, or the log of another
 /// store, is not written over.
-fn check_empty(disk: &dyn Fs) -> Result<(), DisksError> {
+pub(super) fn check_empty(disk: &dyn Fs) -> Result<(), DisksError> {
     for dir in ["", FileKind::Log.dir(), FileKind::Segment.dir()] {
         if let Some(name) = disk.list(dir)?.into_iter().find(|name| name != LOCK) {
             let path = format!("{dir}/{name}");

@@ -122,10 +122,12 @@ impl StoreDirectories {
     /// end.
     ///
     /// # Errors
-    /// The data directory has no fast one, or is in use; the fast one is there, or is not named.
+    /// The data directory has no fast one, or is in use; the fast one is there, or is not named; other
+    /// files are in its place.
     pub fn begin_loss(&self) -> Result<LostPair, DisksError> {
         match self.pairing() {
-            Err(DisksError::FastMissing(_)) => {
+            Err(DisksError::FastMissing(fast)) => {
+                change::check_empty(&OsFs::new(fast))?;
                 let data = Arc::new(OsFs::new(&self.data));
                 let lock = change::begin_loss(data.as_ref())?;
                 Ok(LostPair { data, _lock: lock })

@@ -9,7 +9,7 @@ use crate::format::{
     Features, FileHeader, FileKind, GroupHeader, GroupKind, LogPosition, Pack, StoreId, log_path, page_ceil,
 };
 use crate::fs::{File, Fs};
-use crate::log::{LogError, LogTail, create_file};
+use crate::log::{LogError, LogTail, LogVolume, create_file};
 
 /// Zeros are written ahead of the groups in steps of this size. Overwriting them does not change
 /// the file system's metadata, which halves the time of a sync.
@@ -327,12 +327,17 @@ impl LogWriter {
     }
 }
 
-/// Makes a log without groups, which goes on after the group `after`: a checkpoint covers those up to
-/// that one. Durable on return.
+/// Makes a file of the log without groups, which goes on after the group `after`. Durable on return.
+/// Returns the end of the log, to resume it.
 ///
 /// # Errors
 /// Of the disk.
-pub fn begin_log(fs: &dyn Fs, store: StoreId, now: Timestamp, after: LogPosition) -> Result<(), LogError> {
+pub fn begin_log(
+    fs: &dyn Fs,
+    store: StoreId,
+    now: Timestamp,
+    after: LogPosition,
+) -> Result<LogTail, LogError> {
     let header = FileHeader {
         kind: FileKind::Log,
         store,
@@ -341,7 +346,21 @@ pub fn begin_log(fs: &dyn Fs, store: StoreId, now: Timestamp, after: LogPosition
         created: now,
         previous_crc: after.crc,
     };
-    create_log_file(fs, &header, ZERO_STEP_BYTES).map(drop)
+    let file = create_log_file(fs, &header, ZERO_STEP_BYTES)?;
+    Ok(LogTail {
+        durable_len: file.len()?,
+        file,
+        number: header.number,
+        features: header.features,
+        position: PAGE_BYTES,
+        sequence: header.number,
+        previous_crc: after.crc,
+        in_doubt: false,
+        doubtful_segment: None,
+        torn: None,
+        volume: LogVolume::default(),
+        damage: None,
+    })
 }
 
 fn create_log_file(fs: &dyn Fs, header: &FileHeader, zeros: u64) -> Result<Arc<dyn File>, LogError> {

@@ -49,7 +49,7 @@ pub use replay::{LogTail, LogVolume, PackCheck, Replay, ReplayStart, TornGroup};
 pub use reserve::{Reserve, SpaceClaim};
 pub use scan::{GroupScan, Scanned, SegmentRecord, SegmentScan};
 pub use segments::{Allocation, Segment, SegmentOptions, SegmentPins, Segments, WriteHead};
-pub use shadow::{LogShadow, ShadowProgress, remove_shadow, shadow_of};
+pub use shadow::{LogShadow, ShadowProgress, ShadowRoom, remove_shadow, shadow_of};
 
 /// Damage to bytes that had been durable.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,37 +3,59 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::base::Clock;
-use crate::format::{Entry, Features, FileHeader, FileKind, LogPosition, SHADOW, StoreId, UploadId};
-use crate::fs::{Fs, SubdirFs};
+use crate::base::limits::KIB;
+use crate::format::{
+    Entry, Features, FileHeader, FileKind, FollowerNote, LogPosition, SHADOW, StoreId, UploadId,
+    checkpoint_path, log_path,
+};
+use crate::fs::{DiskPlace, Fs, copy_file};
 use crate::index::{Cursor, Index};
-use crate::log::{CheckpointPlan, CheckpointWriter, Damage, LogError, begin_log, create_file, list_numbers};
+use crate::log::{Damage, LogError, LogWriter, begin_log, create_file, list_numbers, shadow_of};
 use crate::offline::verify::NamedOwner;
+use crate::store::StoreOptions;
 use crate::store::open::loader::{StoreLoader, store_id};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
+/// A group is written when its entries have reached this size.
+const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
 /// Ids of segments that are not given again: the dead disk may have had segments of which the shadow
 /// does not know, and an id never means two of them.
 const SEGMENT_IDS_SKIPPED: u64 = 1 << 16;
 
-/// Why no log was made. Nothing has changed.
+/// What an operator accepts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LostDiskOptions {
+    /// Whether all that comes after damage in the shadow may be lost.
+    pub accepts_damage: bool,
+}
+
+/// Why no log was made. The store is as it was.
 #[derive(Debug, Error)]
 pub enum LostDiskError {
     /// There is no shadow.
     #[error(
-        "there is no copy of the log in {SHADOW}/: make one from the segments with --discard-log, and then siltstone-tools rebuild"
+        "there is no copy of the log in {SHADOW}/: give it up with --discard-log, and make one from the segments with \
+         siltstone-tools rebuild"
     )]
     NoShadow,
     /// The shadow cannot be read.
     #[error(
-        "the copy of the log in {SHADOW}/ cannot be read: {0}. Make one from the segments with --discard-log, and then siltstone-tools \
-         rebuild"
+        "the copy of the log in {SHADOW}/ cannot be read: {0}. Give it up with --discard-log, and make one from the segments with \
+         siltstone-tools rebuild"
     )]
     Unreadable(Damage),
+    /// The shadow is damaged before its last file.
+    #[error(
+        "the copy of the log in {SHADOW}/ has damage, and more after it: {0}. With --accept-damage the store is made of what comes \
+         before; --discard-log and siltstone-tools rebuild make it from the segments"
+    )]
+    Cut(Damage),
     /// The disk failed.
     #[error("{0}")]
     Io(io::Error),
@@ -64,75 +86,156 @@ pub struct LostDiskReport {
     pub lost_versions: u64,
     /// Parts of uploads in progress that were lost: their uploads were dropped.
     pub lost_parts: u64,
+    /// Mirrors and webhooks that begin anew.
+    pub followers: Vec<String>,
     /// Damage of the shadow: what it has after that is not known.
     pub damage: Vec<Damage>,
 }
 
-/// Writes the log of the large disk `fs` anew, from the shadow there, without records whose segments
-/// are missing and on no remote. Each of them is given to `lost`. There must be no log, and nothing
-/// uses the directory. Durable on return.
+/// Makes the log of the large disk `fs` from the shadow there, and deletes the records whose segments
+/// are missing and on no remote. Each of them is given to `lost`. Followers begin anew: one that went
+/// on would take the loss for deletions. There must be no log, and nothing uses the directory. Durable
+/// on return.
 ///
 /// # Errors
-/// The shadow is missing or unusable; of the disk.
+/// The shadow is missing or unusable, or the operator did not accept a loss; of the disk.
 pub fn drop_lost(
-    fs: &dyn Fs,
-    clock: &dyn Clock,
+    fs: &Arc<dyn Fs>,
+    clock: &Arc<dyn Clock>,
+    options: LostDiskOptions,
     lost: &mut dyn FnMut(&NamedOwner) -> io::Result<()>,
 ) -> Result<LostDiskReport, LostDiskError> {
-    let shadow = SubdirFs::new(fs, SHADOW);
-    let store = match store_id(&shadow) {
-        Ok(None) => return Err(LostDiskError::NoShadow),
-        Ok(Some(store)) => store,
-        Err(error) => return Err(error.into()),
-    };
+    let shadow = shadow_of(Arc::clone(fs));
+    let Some(store) = store_id(&shadow)? else { return Err(LostDiskError::NoShadow) };
     let mut damage = Vec::new();
     // All of the shadow was durable in the log before it was copied: packs prove nothing here.
     let loader = StoreLoader::from_newest(&shadow, store, &mut damage)?;
-    let mut loader = loader.with_segments_on(fs).of_durable_groups();
+    let mut loader = loader.with_segments_on(fs.as_ref()).of_durable_groups();
     let tail = loader.replay()?;
-    damage.extend(tail.damage);
+    let end = LogPosition { sequence: tail.sequence - 1, crc: tail.previous_crc };
+    let has_more = list_numbers(&shadow, FileKind::Log)?.last().is_some_and(|last| *last > end.sequence + 1);
+    if has_more && !options.accepts_damage {
+        let unknown = || Damage::new(log_path(tail.number), tail.position, "a group is missing");
+        return Err(LostDiskError::Cut(tail.damage.unwrap_or_else(unknown)));
+    }
+    // At its end, a crash may have left any part of the groups that were being copied.
+    damage.extend(tail.damage.filter(|_| has_more));
     let mut missing = BTreeSet::new();
     for segment in loader.missing_segments()? {
         if segment.copy.is_none() {
             missing.insert(segment.id);
         }
     }
-    let mut dropper = RecordDropper { store, missing, lost_versions: 0, lost_parts: 0 };
-    let mut index = loader.index;
-    dropper.drop_from(&mut index, lost)?;
-    let end = LogPosition { sequence: tail.sequence - 1, crc: tail.previous_crc };
-    write_log(fs, clock, store, &index, end)?;
-    skip_segment_ids(fs, clock, store, &index)?;
+    let index = loader.index;
+    take_shadow(fs.as_ref(), &shadow, end)?;
+    skip_segment_ids(fs.as_ref(), clock.as_ref(), store, &index)?;
+    let mut writer = DeletionWriter::begin(fs, clock, store, end)?;
+    let followers = writer.forget_followers(&index)?;
+    writer.delete_lost(&index, store, &missing, lost)?;
+    // One more in any case: it confirms the group before it, whose pack may be gone.
+    writer.write()?;
     Ok(LostDiskReport {
         last_group: end.sequence,
         buckets: index.bucket_count(),
-        versions: index.version_count(),
-        lost_versions: dropper.lost_versions,
-        lost_parts: dropper.lost_parts,
+        versions: index.version_count() - writer.lost_versions,
+        lost_versions: writer.lost_versions,
+        lost_parts: writer.lost_parts,
+        followers,
         damage,
     })
 }
 
-/// The records whose bytes are gone.
-struct RecordDropper {
-    store: StoreId,
-    missing: BTreeSet<u64>,
+/// Gives the files of the shadow up to the group `end` their names in the log.
+fn take_shadow(fs: &dyn Fs, shadow: &dyn Fs, end: LogPosition) -> Result<(), LogError> {
+    let dir = FileKind::Log.dir();
+    fs.create_dir(dir)?;
+    let checkpoints = list_numbers(shadow, FileKind::Checkpoint)?.into_iter();
+    let checkpoints = checkpoints.filter(|covered| *covered <= end.sequence).map(checkpoint_path);
+    let logs = list_numbers(shadow, FileKind::Log)?.into_iter();
+    let logs = logs.filter(|first| *first <= end.sequence).map(log_path);
+    for path in checkpoints.chain(logs) {
+        let from = format!("{SHADOW}/{path}");
+        if fs.link(&from, &path).is_err() {
+            // There are file systems without links.
+            copy_file(fs.open_uncached(&from)?.as_ref(), fs, DiskPlace::Bulk, &path)?;
+        }
+    }
+    Ok(fs.sync_dir(dir)?)
+}
+
+/// The log after the shadow, with the deletions of what is lost.
+struct DeletionWriter {
+    log: LogWriter,
+    body: Vec<u8>,
+    entry_count: u32,
     lost_versions: u64,
     lost_parts: u64,
 }
 
-impl RecordDropper {
-    fn drop_from(
+impl DeletionWriter {
+    fn begin(
+        fs: &Arc<dyn Fs>,
+        clock: &Arc<dyn Clock>,
+        store: StoreId,
+        end: LogPosition,
+    ) -> Result<Self, LogError> {
+        let tail = begin_log(fs.as_ref(), store, clock.now(), end)?;
+        let file_max_bytes = StoreOptions::default().log_file_max_bytes;
+        let log = LogWriter::resume(Arc::clone(fs), Arc::clone(clock), store, file_max_bytes, &tail)?;
+        Ok(Self { log, body: Vec::new(), entry_count: 0, lost_versions: 0, lost_parts: 0 })
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<(), LogError> {
+        let features = entry.features();
+        if self.entry_count == 0 || features != Features::NONE {
+            self.write_entries()?;
+            self.log.require(features)?;
+        }
+        entry.encode(&mut self.body);
+        self.entry_count += 1;
+        if self.body.len() >= GROUP_TARGET_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write_entries(&mut self) -> Result<(), LogError> {
+        if self.entry_count == 0 { Ok(()) } else { self.write() }
+    }
+
+    /// Writes a group of the entries so far, durably.
+    fn write(&mut self) -> Result<(), LogError> {
+        let written = self.log.write(self.entry_count, &self.body, None)?;
+        self.log.file().sync_data()?;
+        self.log.mark_durable(&written);
+        self.body.clear();
+        self.entry_count = 0;
+        Ok(())
+    }
+
+    /// Removes the followers and their notes. Returns their names.
+    fn forget_followers(&mut self, index: &Index) -> Result<Vec<String>, LogError> {
+        let mut names: BTreeSet<&str> = index.followers().map(|(name, _)| name).collect();
+        names.extend(index.noted_followers());
+        for name in &names {
+            for (key, _) in index.follower_notes(name) {
+                let note = FollowerNote { key: key.to_vec(), value: None };
+                self.put(&Entry::FollowerNote { name: (*name).to_owned(), note })?;
+            }
+            self.put(&Entry::Follower { name: (*name).to_owned(), state: None })?;
+        }
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
+    fn delete_lost(
         &mut self,
-        index: &mut Index,
+        index: &Index,
+        store: StoreId,
+        missing: &BTreeSet<u64>,
         lost: &mut dyn FnMut(&NamedOwner) -> io::Result<()>,
     ) -> Result<(), LostDiskError> {
-        let snapshot = index.clone();
         let mut cursor = Cursor::Start;
         let mut bucket = String::new();
         let mut uploads: BTreeSet<UploadId> = BTreeSet::new();
         loop {
-            let entries = snapshot.walk(&mut cursor, KEYS_AT_ONCE);
+            let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
             if entries.is_empty() {
                 return Ok(());
             }
@@ -140,14 +243,14 @@ impl RecordDropper {
                 if let Entry::BucketPut(record) = entry {
                     bucket.clone_from(&record.name);
                 }
-                if !entry.extents().iter().any(|extent| self.missing.contains(&extent.segment)) {
+                if !entry.extents().iter().any(|extent| missing.contains(&extent.segment)) {
                     continue;
                 }
-                if let Some(owner) = NamedOwner::of_entry(&self.store, &bucket, entry) {
+                if let Some(owner) = NamedOwner::of_entry(&store, &bucket, entry) {
                     lost(&owner)?;
                 }
                 if let Some(deletion) = self.deletion_of(entry, &mut uploads) {
-                    index.apply(&deletion).map_err(|error| io::Error::other(error.to_string()))?;
+                    self.put(&deletion)?;
                 }
             }
         }
@@ -173,36 +276,15 @@ impl RecordDropper {
     }
 }
 
-/// Writes a checkpoint of the index, and a log that goes on after it.
-fn write_log(
-    fs: &dyn Fs,
-    clock: &dyn Clock,
-    store: StoreId,
-    index: &Index,
-    end: LogPosition,
-) -> Result<(), LogError> {
-    fs.create_dir(FileKind::Log.dir())?;
-    begin_log(fs, store, clock.now(), end)?;
-    let plan = CheckpointPlan { features: index.features(), ..CheckpointPlan::covering(end.sequence) };
-    CheckpointWriter::write(fs, store, clock.now(), &plan, &mut |writer| {
-        let mut cursor = Cursor::Start;
-        let mut entries = Vec::new();
-        while index.walk_encoded(&mut cursor, KEYS_AT_ONCE, &mut entries) {
-            writer.put_encoded(&entries)?;
-        }
-        Ok(writer.end(end.sequence, index.last_stamp()))
-    })?;
-    Ok(())
-}
-
 /// Makes an empty segment, after whose id later ones follow.
 fn skip_segment_ids(fs: &dyn Fs, clock: &dyn Clock, store: StoreId, index: &Index) -> Result<(), LogError> {
     let on_disk = list_numbers(fs, FileKind::Segment)?.pop().unwrap_or(0);
     let named = index.liveness().iter().map(|(id, _)| id).max().unwrap_or(0);
+    let sent = index.remote_copies(None).map(|(id, _)| id).max().unwrap_or(0);
     let header = FileHeader {
         kind: FileKind::Segment,
         store,
-        number: on_disk.max(named) + SEGMENT_IDS_SKIPPED,
+        number: on_disk.max(named).max(sent) + SEGMENT_IDS_SKIPPED,
         features: Features::NONE,
         created: clock.now(),
         previous_crc: 0,

@@ -9,7 +9,7 @@
 //! | `stats`, `stored_bucket` | what a directory holds, also beside a server | nothing |
 //! | `backup` | copies of a store in use, and restoring them | the target |
 //! | `rebuild` | the log from the segments alone | a new log |
-//! | `lost_disk` | a store of two disks made of the large one alone | a new log |
+//! | `lost_disk` | a store of two disks made of the large one alone | the log |
 //! | `compact` | a store without dead bytes | as the server, by [`Store::open`](crate::store::Store::open) |
 //! | `undelete` | deletions undone in buckets with versions | likewise |
 //! | `remote_audit`, `copy_audit` | the objects on a remote, compared with those that its log or a directory names | deletes orphans, if asked |

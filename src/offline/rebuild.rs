@@ -111,10 +111,10 @@ pub fn rebuild(
     let ring = ring.and_then(|text| KeyRing::parse(&text).ok()).unwrap_or_default();
     rebuilt.keys_missing = unopened_keys(&index, &ring);
     progress(Progress { step: ProgressStep::NewLog, done: 0, total: 0 });
-    // It is that of the old log.
-    remove_shadow(&SubdirFs::new(fs, SHADOW))?;
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;
+    // It is that of the old log.
+    remove_shadow(&SubdirFs::new(fs, SHADOW))?;
     let plan = CheckpointPlan {
         features: index.features(),
         expected_len: log.len,

@@ -71,7 +71,10 @@ impl Store {
             space: shared.space_on(DiskPlace::Fast),
             moved_segments: self.movement.segments.load(Ordering::Relaxed),
             moved_bytes: self.movement.bytes.load(Ordering::Relaxed),
-            shadow_lag_groups: shared.published().sequence.saturating_sub(shared.followers.shadowed()),
+            shadow_lag_groups: shared
+                .published()
+                .sequence
+                .saturating_sub(shared.followers.shadowed().unwrap_or(0)),
         })
     }
 

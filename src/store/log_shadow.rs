@@ -1,93 +1,107 @@
 //! The shadow of the log is extended while the store is in use.
 //!
-//! It may lag, but not behind space that is given back: where live extents were relocated, the log
-//! says so in groups that the shadow might lack, and the bytes that it still names would be gone.
+//! It may lag, but not behind space that is given back: where live extents were relocated, or left for
+//! a remote, the log says so in groups that the shadow might lack, and the bytes that it still names
+//! would be gone. So the reclaimer and the tier wait for it.
+//!
+//! Where it cannot be extended, as on a full disk, it is given up for some time: it is removed, since
+//! an old one would be believed, and nobody waits for it. The store goes on: the shadow is a copy.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{Store, StoreError};
+use crate::format::SHADOW;
 use crate::fs::{DiskPlace, is_there};
-use crate::log::{LogError, LogShadow, ShadowProgress, SpaceClaim};
+use crate::log::{LogError, LogShadow, ShadowProgress, ShadowRoom, SpaceClaim};
 use crate::store::shared::SharedStore;
 
-/// Room that the large disk must have for a step.
-const STEP_ROOM_BYTES: u64 = 64 * 1024 * 1024;
+/// The pause after which a shadow that was given up begins anew.
+const RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// The shadow of the log of a store on two disks.
 pub(super) struct ShadowWriter {
-    shadow: Mutex<LogShadow>,
-    /// Whether the lack of room was said.
-    is_short: AtomicBool,
+    state: Mutex<ShadowState>,
+    /// The last group when the store was opened.
+    opened_at: u64,
+}
+
+struct ShadowState {
+    shadow: LogShadow,
+    /// When it is to begin anew; `None` unless it was given up.
+    retry_at: Option<Instant>,
 }
 
 /// What became of a request to extend the shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShadowOutcome {
     Extended(ShadowProgress),
-    /// The large disk has no room for it.
-    NoRoom,
-    /// The log cannot be read, or the shadow is none of this log.
-    Damaged,
-    /// A checkpoint has taken the place of a file that was about to be read.
+    /// There is none for now.
+    GivenUp,
+    /// It is as it was, and may be extended later.
     Later,
 }
 
 impl ShadowWriter {
     /// The shadow of a store; `None` where there is one disk.
     pub(super) fn of(shared: &SharedStore) -> Option<Self> {
-        shared.fs.has_two_disks().then(|| Self {
-            shadow: Mutex::new(LogShadow::new(shared.fs.clone(), shared.store)),
-            is_short: AtomicBool::new(false),
-        })
+        if !shared.fs.has_two_disks() {
+            return None;
+        }
+        let shadow = LogShadow::new(shared.fs.clone(), shared.clock.clone(), shared.store);
+        let state = Mutex::new(ShadowState { shadow, retry_at: None });
+        Some(Self { state, opened_at: shared.published().sequence })
     }
 
     fn extend(&self, shared: &SharedStore) -> Result<ShadowOutcome, StoreError> {
+        // A call that panicked left nothing that the next one builds on.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.retry_at.is_some_and(|time| shared.clock.instant() < time) {
+            return Ok(ShadowOutcome::GivenUp);
+        }
         let through = shared.published().sequence;
-        let extended = self.try_extend(shared, through);
-        match extended {
+        let room = ShadowRoom {
+            bytes: &|| shared.segments.room_on(DiskPlace::Bulk, SpaceClaim::Upkeep),
+            check_abort: &|| shared.check_close_deadline(),
+        };
+        match state.shadow.extend(through, &room) {
             Ok(progress) => {
-                shared.followers.set_shadowed(progress.covered);
-                self.is_short.store(false, Ordering::Relaxed);
+                state.retry_at = None;
+                shared.followers.set_shadowed(Some(progress.covered));
                 Ok(ShadowOutcome::Extended(progress))
             }
-            Err(LogError::DiskFull(error)) => {
-                if !self.is_short.swap(true, Ordering::Relaxed) {
-                    let covered = shared.followers.shadowed();
-                    log::warn!("the shadow of the log ends at group {covered} for now: {error}");
-                }
-                Ok(ShadowOutcome::NoRoom)
-            }
+            // A passed deadline.
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => Ok(ShadowOutcome::Later),
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(ShadowOutcome::Later),
             // The file is gone for good reason: a checkpoint was written meanwhile.
             Err(LogError::Damaged(damage))
-                if matches!(is_there(shared.fs.as_ref(), &damage.file), Ok(false)) =>
+                if matches!(is_there(shared.fs.as_ref(), &damage.file), Ok(false))
+                    && !damage.file.starts_with(SHADOW) =>
             {
                 Ok(ShadowOutcome::Later)
             }
-            Err(LogError::Damaged(damage)) => {
-                shared.report(&damage);
-                Ok(ShadowOutcome::Damaged)
-            }
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(ShadowOutcome::Later),
             Err(LogError::Exhausted(error)) => Err(shared.failed(LogError::Exhausted(error))),
-            // A passed deadline is no error of the disk.
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(shared.failed(LogError::Io(error)))
+            Err(error) => {
+                if let LogError::Damaged(damage) = &error {
+                    shared.report(damage);
+                }
+                Ok(state.give_up(shared, &error))
             }
-            Err(error) => Err(shared.write_failed(error)),
         }
     }
+}
 
-    fn try_extend(&self, shared: &SharedStore, through: u64) -> Result<ShadowProgress, LogError> {
-        let room = shared.segments.room_on(DiskPlace::Bulk, SpaceClaim::Upkeep)?;
-        if room < STEP_ROOM_BYTES {
-            let what = format!("the large disk has {room} bytes for it");
-            return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
+impl ShadowState {
+    fn give_up(&mut self, shared: &SharedStore, why: &LogError) -> ShadowOutcome {
+        if let Err(error) = self.shadow.give_up() {
+            log::error!("the shadow of the log cannot be extended ({why}) and not removed ({error})");
+            return ShadowOutcome::Later;
         }
-        // A call that panicked left nothing that the next one builds on.
-        let mut shadow = self.shadow.lock().unwrap_or_else(PoisonError::into_inner);
-        shadow.extend(through, &|| shared.check_close_deadline())
+        log::warn!("there is no shadow of the log for the next minutes: {why}");
+        self.retry_at = Some(shared.clock.instant() + RETRY_AFTER);
+        shared.followers.set_shadowed(None);
+        ShadowOutcome::GivenUp
     }
 }
 
@@ -96,26 +110,43 @@ impl Store {
     /// whether another step has work to do at once.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`]; a failed write or sync, after which the store takes no writes. Damage
-    /// is reported, and no error, nor is a full disk.
+    /// [`StoreError::ReadOnly`], and where there is no descriptor left. No error of a disk: the shadow
+    /// is given up then.
     pub fn shadow_log(&self) -> Result<bool, StoreError> {
         let Some(shadow) = &self.shadow else { return Ok(false) };
         self.shared.check_writable()?;
         Ok(matches!(shadow.extend(&self.shared)?, ShadowOutcome::Extended(progress) if progress.more))
     }
 
-    /// Whether space may be given back that is dead by the group `sequence`: the shadow has that
-    /// group, or has no room for it.
+    /// Extends the shadow to the end of the log, as far as there is time.
+    pub(super) fn close_shadow(&self) {
+        loop {
+            match self.shadow_log() {
+                Ok(true) => {}
+                Ok(false) | Err(StoreError::ReadOnly(_)) => return,
+                Err(error) => return log::warn!("the shadow of the log lacks its end: {error}"),
+            }
+        }
+    }
+
+    /// Whether space may be given back that is dead by the group `sequence`: the shadow has that group,
+    /// or there is none. It is extended for it.
     pub(super) fn is_shadowed(&self, sequence: u64) -> Result<bool, StoreError> {
         let Some(shadow) = &self.shadow else { return Ok(true) };
-        while self.shared.followers.shadowed() < sequence {
+        while !self.shared.followers.is_shadowed(sequence) {
             match shadow.extend(&self.shared)? {
                 ShadowOutcome::Extended(_) => {}
-                // Space is short, and what is given back here helps.
-                ShadowOutcome::NoRoom => return Ok(true),
-                ShadowOutcome::Damaged | ShadowOutcome::Later => return Ok(false),
+                ShadowOutcome::GivenUp => return Ok(true),
+                ShadowOutcome::Later => return Ok(false),
             }
         }
         Ok(true)
+    }
+
+    /// As [`Store::is_shadowed`], without waiting: also for groups from before the start, of which
+    /// nobody knows the number.
+    pub(super) fn shadow_has(&self, sequence: u64) -> bool {
+        let Some(shadow) = &self.shadow else { return true };
+        self.shared.followers.is_shadowed(sequence.max(shadow.opened_at))
     }
 }

@@ -222,6 +222,7 @@ impl Store {
         self.close_clock();
         self.scrubber.close(&self.shared);
         self.committer.close();
+        self.close_shadow();
         self.close_reclaimer();
     }
 

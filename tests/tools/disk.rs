@@ -236,6 +236,11 @@ fn without_the_copy_of_the_log_a_rebuild_makes_one_of_the_data_directory() {
     fs::remove_dir_all(disks.fast()).unwrap();
     let unnamed = disks.store.tool(&["disk", "lost"]);
     assert!(stderr(&unnamed).contains("name that with --fast-dir"), "{}", stderr(&unnamed));
+    fs::create_dir(disks.fast()).unwrap();
+    fs::write(disks.fast().join("letters.doc"), "").unwrap();
+    let other = disks.tool(&["disk", "lost", "--discard-log"]);
+    assert!(stderr(&other).contains("there is letters.doc"), "{}", stderr(&other));
+    fs::remove_dir_all(disks.fast()).unwrap();
     let no_copy = disks.tool(&["disk", "lost"]);
     assert_eq!(status(&no_copy), 2);
     assert!(stderr(&no_copy).contains("--discard-log"), "{}", stderr(&no_copy));

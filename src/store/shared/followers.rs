@@ -9,6 +9,9 @@ use crate::format::log_path;
 use crate::log::LogError;
 use crate::store::shared::SharedStore;
 
+/// In the place of a group where there is no shadow of the log: it lacks none then.
+const NO_SHADOW: u64 = u64::MAX;
+
 /// The progress of a follower.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::store) struct FollowerProgress {
@@ -30,7 +33,7 @@ pub(in crate::store) struct FollowerRegistry {
     followers: Mutex<BTreeMap<String, FollowerProgress>>,
     /// The first group of the log, as of the last removal; 0 before.
     log_from: AtomicU64,
-    /// The last group that is in the shadow of the log.
+    /// The last group that is in the shadow of the log; [`NO_SHADOW`] where there is none.
     shadowed: AtomicU64,
 }
 
@@ -49,14 +52,20 @@ impl FollowerRegistry {
         self.log_from.store(first, Ordering::Relaxed);
     }
 
-    /// The last group that is known to be in the shadow of the log, durably.
-    pub(in crate::store) fn shadowed(&self) -> u64 {
-        self.shadowed.load(Ordering::Relaxed)
+    /// The last group that is known to be in the shadow of the log, durably; `None` where the shadow
+    /// was given up.
+    pub(in crate::store) fn shadowed(&self) -> Option<u64> {
+        Some(self.shadowed.load(Ordering::Relaxed)).filter(|group| *group != NO_SHADOW)
     }
 
-    /// States that the shadow has the groups up to this one.
-    pub(in crate::store) fn set_shadowed(&self, group: u64) {
-        self.shadowed.store(group, Ordering::Relaxed);
+    /// Whether no shadow lacks this group.
+    pub(in crate::store) fn is_shadowed(&self, group: u64) -> bool {
+        self.shadowed.load(Ordering::Relaxed) >= group
+    }
+
+    /// States that the shadow has the groups up to this one, or that there is none.
+    pub(in crate::store) fn set_shadowed(&self, group: Option<u64>) {
+        self.shadowed.store(group.unwrap_or(NO_SHADOW), Ordering::Relaxed);
     }
 
     pub(in crate::store) fn update(&self, name: &str, change: impl FnOnce(&mut FollowerProgress)) {
@@ -74,7 +83,7 @@ pub(in crate::store) fn keeps_log_from(
 ) -> Result<u64, LogError> {
     let index = shared.index();
     // The shadow follows, too.
-    let shadowed = shared.fs.has_two_disks().then(|| shared.followers.shadowed());
+    let shadowed = shared.fs.has_two_disks().then(|| shared.followers.shadowed()).flatten();
     let positions = index.followers().map(|(_, state)| state.position.sequence);
     let Some(wanted) = positions.chain(shadowed).min().map(|done| done + 1) else {
         return Ok(needed_from);

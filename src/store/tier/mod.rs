@@ -709,7 +709,8 @@ impl Store {
             if cache.is_listed.load(Ordering::Acquire) {
                 continue;
             }
-            let is_told = self.shared.is_shipped(cache.known_by.load(Ordering::Relaxed));
+            let known_by = cache.known_by.load(Ordering::Relaxed);
+            let is_told = self.shared.is_shipped(known_by) && self.shadow_has(known_by);
             let copy = index.remote_copy(id).filter(|copy| copy.phase == CopyPhase::Remote);
             let age = copy.zip(now).map(|(copy, now)| now.since(copy.since));
             if is_told && age.is_some_and(|age| age >= tier.options.keep_local) {
