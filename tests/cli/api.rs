@@ -91,9 +91,10 @@ fn users_come_change_and_go_without_a_signal() {
     let file = std::fs::read_to_string(dir.join("users.toml")).unwrap();
     assert!(file.starts_with("# The boss.") && file.contains(text(&keys, "secret_key")), "{file}");
     let (status, mut user) = admin.get("users/cam%20%26%20co");
-    let created = user.as_object_mut().and_then(|user| user.remove("created"));
-    assert!(created.is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
-    let expected = json!({"name": "cam & co", "access_keys": [keys["access_key"]], "allow": grants,
+    let created = user.as_object_mut().and_then(|user| user.remove("created")).unwrap();
+    assert!(created.as_str().is_some_and(|time| time.ends_with('Z')), "{created}");
+    let expected = json!({"name": "cam & co", "access_keys": [keys["access_key"]],
+                          "keys_created": {text(&keys, "access_key"): created}, "allow": grants,
                           "policies": [], "groups": [], "administrator": false, "from_environment": false});
     assert_eq!((status, user), (200, expected));
     let (status, rotated) = admin.ask("POST", "users/cam%20%26%20co/keys", &Value::Null);

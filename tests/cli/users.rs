@@ -49,6 +49,12 @@ fn keys(shown: &str) -> [String; 2] {
     [access_key.to_owned(), secret_key.to_owned()]
 }
 
+/// When the keys of the only user with such a time were made.
+fn key_created(file: &str) -> String {
+    let line = file.lines().find_map(|line| line.strip_prefix("key_created = "));
+    line.unwrap_or_else(|| panic!("no `key_created` in {file}")).to_owned()
+}
+
 #[test]
 fn a_user_is_added_rotated_and_removed_and_the_rest_of_the_file_stays() {
     let dir = TempDir::new().unwrap();
@@ -64,9 +70,18 @@ fn a_user_is_added_rotated_and_removed_and_the_rest_of_the_file_stays() {
         "{added}"
     );
 
+    let first_made = key_created(&added);
     let rotated = keys(&done(dir, &["rotate", "camera"]));
-    let changed = added.replace(&made[0], &rotated[0]).replace(&made[1], &rotated[1]);
-    let previous = format!("previous = {{ access_key = \"{}\", secret_key = \"{}\" }}\n", made[0], made[1]);
+    let last_made = key_created(&text(dir));
+    let changed = added
+        .replace(&made[0], &rotated[0])
+        .replace(&made[1], &rotated[1])
+        .replace(&format!("\nkey_created = {first_made}\n"), &format!("\nkey_created = {last_made}\n"));
+    let previous = format!(
+        "previous = {{ access_key = \"{}\", secret_key = \"{}\", created = {first_made} }}\n",
+        made[0], made[1]
+    );
+    assert_ne!(first_made, last_made, "each pair has the time when it was made");
     assert_eq!(text(dir).replace(&previous, ""), changed);
     assert!(text(dir).contains(&previous) && made[0] != rotated[0] && made[1] != rotated[1]);
     assert_eq!(

@@ -9,7 +9,7 @@ use siltstone::service::{AuditLog, AuditRecord, AuditedState};
 use toml::{Table, Value as TomlValue};
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 22] = [
+const SHOWN: [&str; 21] = [
     "name",
     "allow",
     "quota",
@@ -31,10 +31,9 @@ const SHOWN: [&str; 22] = [
     "inactive",
     "inline_policies",
     "created",
-    "key_created",
 ];
-/// The parts that sign.
-const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
+/// The parts that sign, and the time when they were made: it changes with them, in one record.
+const KEYS: [&str; 4] = ["access_key", "secret_key", "previous", "key_created"];
 
 /// A kind of tables of the users file, with the names of its changes.
 #[derive(Debug, PartialEq)]
@@ -291,6 +290,22 @@ mod tests {
         let told = format!("{changes:?}");
         assert!(!told.contains("s3cr3t") && !told.contains("AK"), "{told}");
         assert_eq!(UserList::of(OLD).changes_since(&UserList::of(OLD)), []);
+    }
+
+    #[test]
+    fn a_rotation_is_one_record_with_the_times_of_the_keys() {
+        let keys = "access_key = \"AK1\"\nsecret_key = \"s3cr3t\"\n";
+        let rotated = "access_key = \"AK9\"\nsecret_key = \"s3cr3t9\"\nkey_created = 2002-02-03T00:00:00Z\n\
+            previous = { access_key = \"AK1\", secret_key = \"s3cr3t\", created = 2001-02-03T00:00:00Z }\n";
+        let dated = OLD.replacen(keys, &format!("{keys}key_created = 2001-02-03T00:00:00Z\n"), 1);
+        let new = OLD.replacen(keys, rotated, 1);
+        // The last pair: no time of keys changes without a record.
+        for (before, after) in [(OLD, &*new), (&*dated, &*new), (&*new, &*dated), (OLD, &*dated)] {
+            let changes = UserList::of(after).changes_since(&UserList::of(before));
+            let named: Vec<_> = changes.iter().map(|change| (change.action, &*change.name)).collect();
+            assert_eq!(named, [("RotateKeys", "a")], "{before} {after}");
+            assert_eq!(changes[0].after.as_deref(), Some("{\"name\":\"a\"}"));
+        }
     }
 
     #[test]
