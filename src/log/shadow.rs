@@ -98,6 +98,8 @@ impl LogShadow {
         let covered = tail.follower.position().sequence;
         if !more {
             self.take_checkpoint(&mut tail, covered, room)?;
+            // A shadow of all of the log has its beginning, once it has caught up.
+            tail.is_whole |= list_numbers(&self.shadow, FileKind::Log)?.first() == Some(&1);
         }
         let progress = ShadowProgress { covered: if tail.is_whole { covered } else { 0 }, more };
         self.tail = Some(tail);
@@ -120,6 +122,11 @@ impl LogShadow {
         through: u64,
         room: &ShadowRoom<'_>,
     ) -> Result<bool, LogError> {
+        let free = (room.bytes)()?;
+        if free < self.step_bytes {
+            let what = format!("the large disk has {free} bytes for it");
+            return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
+        }
         let mut copied_bytes = 0;
         while copied_bytes < self.step_bytes {
             (room.check_abort)()?;
@@ -185,7 +192,9 @@ impl LogShadow {
     /// Whether the log begins later than after the group `sequence`.
     fn is_gone(&self, sequence: u64) -> Result<bool, LogError> {
         let logs = list_numbers(self.log.as_ref(), FileKind::Log)?;
-        Ok(logs.first().is_none_or(|first| *first > sequence + 1))
+        // A log is never empty: its disk may be gone.
+        let first = logs.first().ok_or_else(|| LogError::Io(io::ErrorKind::NotFound.into()))?;
+        Ok(*first > sequence + 1)
     }
 
     /// Gives the files of a shadow that is none of this log other names: they may be all that is left
@@ -224,9 +233,9 @@ impl LogShadow {
         Ok(FoundEnd { position, file: ShadowFile { file, number, stated_len } })
     }
 
-    /// Removes all of the shadow, and begins with the log that the newest checkpoint needs.
+    /// Removes all of the shadow, and begins with the log that the newest checkpoint needs, once that
+    /// was found.
     fn restart(&self) -> Result<ShadowTail, LogError> {
-        remove_shadow(&self.shadow)?;
         let covered = list_numbers(self.log.as_ref(), FileKind::Checkpoint)?.pop().unwrap_or(0);
         let logs = list_numbers(self.log.as_ref(), FileKind::Log)?;
         let number = logs.into_iter().rfind(|number| *number <= covered + 1);
@@ -234,9 +243,10 @@ impl LogShadow {
             Damage::new(log_path(covered + 1), 0, format!("the log after group {covered} is gone"))
         })?;
         let follower = LogFollower::after(Arc::clone(&self.log), self.store, number - 1)?;
+        remove_shadow(&self.shadow)?;
         // Also where the checkpoint covers all groups of it: a store has a log.
         let file = self.begin_file(number)?;
-        Ok(ShadowTail { follower, file, is_whole: number == 1 })
+        Ok(ShadowTail { follower, file, is_whole: false })
     }
 
     /// Begins the file of that number.

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::base::Clock;
-use crate::base::limits::KIB;
+use crate::base::limits::{KIB, MIB};
 use crate::format::{
     Entry, Features, FileHeader, FileKind, FollowerNote, LogPosition, SHADOW, StoreId, UploadId,
     checkpoint_path, log_path,
 };
 use crate::fs::{DiskPlace, Fs, copy_file};
 use crate::index::{Cursor, Index};
-use crate::log::{Damage, LogError, LogWriter, begin_log, create_file, list_numbers, shadow_of};
+use crate::log::{Damage, LogError, LogTail, LogWriter, begin_log, create_file, list_numbers, shadow_of};
 use crate::offline::verify::NamedOwner;
 use crate::store::StoreOptions;
-use crate::store::open::loader::{StoreLoader, store_id};
+use crate::store::open::loader::{StoreLoader, store_id, sync_and_evict};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
@@ -107,6 +107,7 @@ pub fn drop_lost(
 ) -> Result<LostDiskReport, LostDiskError> {
     let shadow = shadow_of(Arc::clone(fs));
     let Some(store) = store_id(&shadow)? else { return Err(LostDiskError::NoShadow) };
+    sync_shadow(&shadow)?;
     let mut damage = Vec::new();
     // All of the shadow was durable in the log before it was copied: packs prove nothing here.
     let loader = StoreLoader::from_newest(&shadow, store, &mut damage)?;
@@ -114,12 +115,18 @@ pub fn drop_lost(
     let tail = loader.replay()?;
     let end = LogPosition { sequence: tail.sequence - 1, crc: tail.previous_crc };
     let has_more = list_numbers(&shadow, FileKind::Log)?.last().is_some_and(|last| *last > end.sequence + 1);
-    if has_more && !options.accepts_damage {
-        let unknown = || Damage::new(log_path(tail.number), tail.position, "a group is missing");
-        return Err(LostDiskError::Cut(tail.damage.unwrap_or_else(unknown)));
+    let unknown = || Damage::new(log_path(tail.number), tail.position, "a group is missing");
+    let cut = tail.damage.clone().or_else(|| has_more.then(unknown));
+    if end.sequence < loader.start.covered {
+        // Without the groups that the checkpoint was written beside, it is none.
+        return Err(LostDiskError::Unreadable(cut.unwrap_or_else(unknown)));
     }
-    // At its end, a crash may have left any part of the groups that were being copied.
-    damage.extend(tail.damage.filter(|_| has_more));
+    if let Some(found) = cut {
+        if !options.accepts_damage {
+            return Err(LostDiskError::Cut(found));
+        }
+        damage.push(found);
+    }
     let mut missing = BTreeSet::new();
     for segment in loader.missing_segments()? {
         if segment.copy.is_none() {
@@ -127,14 +134,14 @@ pub fn drop_lost(
         }
     }
     let index = loader.index;
-    take_shadow(fs.as_ref(), &shadow, end)?;
+    take_shadow(fs.as_ref(), &shadow, &tail)?;
     skip_segment_ids(fs.as_ref(), clock.as_ref(), store, &index)?;
     let mut writer = DeletionWriter::begin(fs, clock, store, end)?;
     let followers = writer.forget_followers(&index)?;
     writer.delete_lost(&index, store, &missing, lost)?;
     // One more in any case: it confirms the group before it, whose pack may be gone.
     writer.write()?;
-    Ok(LostDiskReport {
+    let report = LostDiskReport {
         last_group: end.sequence,
         buckets: index.bucket_count(),
         versions: index.version_count() - writer.lost_versions,
@@ -142,17 +149,46 @@ pub fn drop_lost(
         lost_parts: writer.lost_parts,
         followers,
         damage,
-    })
+    };
+    drop(index);
+    check_made(fs.as_ref(), store, writer.log.next_sequence())?;
+    Ok(report)
 }
 
-/// Gives the files of the shadow up to the group `end` their names in the log.
-fn take_shadow(fs: &dyn Fs, shadow: &dyn Fs, end: LogPosition) -> Result<(), LogError> {
+/// Makes the shadow durable, as far as it is there, and has it read from the disk: a process that ended
+/// may have left it in the page cache alone.
+fn sync_shadow(shadow: &dyn Fs) -> Result<(), LogError> {
+    let dir = FileKind::Log.dir();
+    for name in shadow.list(dir)? {
+        sync_and_evict(shadow.open(&format!("{dir}/{name}"))?.as_ref())?;
+    }
+    Ok(shadow.sync_dir(dir)?)
+}
+
+/// Reads the log that was made, before the shadow goes.
+fn check_made(fs: &dyn Fs, store: StoreId, next_sequence: u64) -> Result<(), LostDiskError> {
+    let mut damage = Vec::new();
+    let tail = StoreLoader::from_newest(fs, store, &mut damage)?.of_durable_groups().replay()?;
+    if let Some(found) = tail.damage {
+        return Err(LostDiskError::Unreadable(found));
+    }
+    if tail.sequence != next_sequence {
+        let what = format!("the log that was made ends before group {}", tail.sequence);
+        return Err(LostDiskError::Unreadable(Damage::new(log_path(tail.number), tail.position, what)));
+    }
+    Ok(())
+}
+
+/// Gives the files of the shadow up to its last good group their names in the log. The file with that
+/// group is copied as far as it is good.
+fn take_shadow(fs: &dyn Fs, shadow: &dyn Fs, tail: &LogTail) -> Result<(), LogError> {
+    let last = tail.sequence - 1;
     let dir = FileKind::Log.dir();
     fs.create_dir(dir)?;
     let checkpoints = list_numbers(shadow, FileKind::Checkpoint)?.into_iter();
-    let checkpoints = checkpoints.filter(|covered| *covered <= end.sequence).map(checkpoint_path);
+    let checkpoints = checkpoints.filter(|covered| *covered <= last).map(checkpoint_path);
     let logs = list_numbers(shadow, FileKind::Log)?.into_iter();
-    let logs = logs.filter(|first| *first <= end.sequence).map(log_path);
+    let logs = logs.filter(|first| *first <= last && *first != tail.number).map(log_path);
     for path in checkpoints.chain(logs) {
         let from = format!("{SHADOW}/{path}");
         if fs.link(&from, &path).is_err() {
@@ -160,7 +196,25 @@ fn take_shadow(fs: &dyn Fs, shadow: &dyn Fs, end: LogPosition) -> Result<(), Log
             copy_file(fs.open_uncached(&from)?.as_ref(), fs, DiskPlace::Bulk, &path)?;
         }
     }
+    if tail.number <= last {
+        copy_end(fs, tail)?;
+    }
     Ok(fs.sync_dir(dir)?)
+}
+
+fn copy_end(fs: &dyn Fs, tail: &LogTail) -> Result<(), LogError> {
+    let file = fs.create(&log_path(tail.number))?;
+    let mut buffer = vec![0; MIB as usize];
+    let mut at = 0;
+    while at < tail.position {
+        let part = &mut buffer[..MIB.min(tail.position - at) as usize];
+        tail.file.read_exact_at(part, at)?;
+        file.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    // Its groups state a length, zeros included.
+    file.write_zeros(at, tail.durable_len.saturating_sub(at))?;
+    Ok(file.sync_data()?)
 }
 
 /// The log after the shadow, with the deletions of what is lost.

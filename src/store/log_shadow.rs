@@ -4,8 +4,9 @@
 //! a remote, the log says so in groups that the shadow might lack, and the bytes that it still names
 //! would be gone. So the reclaimer and the tier wait for it.
 //!
-//! Where it cannot be extended, as on a full disk, it is given up for some time: it is removed, since
-//! an old one would be believed, and nobody waits for it. The store goes on: the shadow is a copy.
+//! On a full disk, and where it is damaged, it is given up for some time: it is removed, since an old one
+//! would be believed, and nobody waits for it. The store goes on: the shadow is a copy. Where a disk
+//! fails, it stays: it may be needed soon.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +61,10 @@ impl ShadowWriter {
         if state.retry_at.is_some_and(|time| shared.clock.instant() < time) {
             return Ok(ShadowOutcome::GivenUp);
         }
+        if state.retry_at.take().is_some() {
+            // From here on it is waited for: it may be believed before it has caught up.
+            shared.followers.set_shadowed(Some(0));
+        }
         let through = shared.published().sequence;
         let room = ShadowRoom {
             bytes: &|| shared.segments.room_on(DiskPlace::Bulk, SpaceClaim::Upkeep),
@@ -67,7 +72,6 @@ impl ShadowWriter {
         };
         match state.shadow.extend(through, &room) {
             Ok(progress) => {
-                state.retry_at = None;
                 shared.followers.set_shadowed(Some(progress.covered));
                 Ok(ShadowOutcome::Extended(progress))
             }
@@ -82,11 +86,18 @@ impl ShadowWriter {
                 Ok(ShadowOutcome::Later)
             }
             Err(LogError::Exhausted(error)) => Err(shared.failed(LogError::Exhausted(error))),
-            Err(error) => {
-                if let LogError::Damaged(damage) = &error {
-                    shared.report(damage);
+            Err(LogError::Damaged(damage)) => {
+                shared.report(&damage);
+                // A log that cannot be read makes the shadow no worse, and may be about to be lost.
+                match damage.file.starts_with(SHADOW) {
+                    true => Ok(state.give_up(shared, &LogError::Damaged(damage))),
+                    false => Ok(ShadowOutcome::Later),
                 }
-                Ok(state.give_up(shared, &error))
+            }
+            Err(error @ LogError::DiskFull(_)) => Ok(state.give_up(shared, &error)),
+            Err(error) => {
+                log::error!("the shadow of the log was not extended: {error}");
+                Ok(ShadowOutcome::Later)
             }
         }
     }

@@ -151,6 +151,17 @@ fn lose(bulk: &Arc<dyn Fs>) -> Result<LostDiskReport, LostDiskError> {
     drop_lost(bulk, &clock(), LostDiskOptions::default(), &mut |_| Ok(()))
 }
 
+/// As [`lose`], where the power went while the shadow was being extended.
+fn lose_at_power_cut(bulk: &Arc<dyn Fs>) -> Result<LostDiskReport, LostDiskError> {
+    match lose(bulk) {
+        Err(LostDiskError::Cut(_)) => {
+            let options = LostDiskOptions { accepts_damage: true };
+            drop_lost(bulk, &clock(), options, &mut |_| Ok(()))
+        }
+        lost => lost,
+    }
+}
+
 fn check_left(bulk: &Arc<dyn Fs>, progress: &Progress) {
     let store = Store::open(Arc::clone(bulk), clock(), &SeededEntropy::new(5), many_files()).unwrap();
     let health = store.health();
@@ -183,7 +194,7 @@ fn sweep_of_losses(is_encrypted: bool, stride: u64) {
         for policy in [CrashPolicy::DropAll, CrashPolicy::Random(stop)] {
             let left = fs.crash(policy);
             let bulk = large_disk(&left, is_encrypted);
-            match lose(&bulk) {
+            match lose_at_power_cut(&bulk) {
                 Ok(report) => {
                     whole += usize::from(report.damage.is_empty());
                     check_left(&bulk, &progress);
@@ -353,7 +364,11 @@ fn a_full_large_disk_ends_the_shadow_and_no_reclamation() {
 
 /// A store with a shadow of several log files, with no checkpoint, and the disk after the power went.
 fn with_long_shadow(fs: &SimFs) -> Arc<dyn Fs> {
-    let options = StoreOptions { checkpoint_after_bytes: u64::MAX, ..many_files() };
+    with_shadow_of_files(fs, many_files().log_file_max_bytes)
+}
+
+fn with_shadow_of_files(fs: &SimFs, log_file_max_bytes: u64) -> Arc<dyn Fs> {
+    let options = StoreOptions { checkpoint_after_bytes: u64::MAX, log_file_max_bytes, ..many_files() };
     let store = open_with(fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for number in 0..30 {
@@ -448,5 +463,69 @@ fn no_bytes_leave_for_a_remote_before_the_shadow_knows_that_it_has_them() {
         let left = tiered.fs.crash(CrashPolicy::DropAll);
         let report = lose(&large_disk(&left, false)).unwrap();
         assert!(report.lost_versions <= 1, "all but the last one are on the remote: {report:?}");
+    });
+}
+
+#[test]
+fn rot_in_the_last_file_of_a_shadow_is_no_end_of_it() {
+    on_two_disks(|| {
+        let bulk = with_shadow_of_files(&SimFs::new(), options().log_file_max_bytes);
+        let path = format!("shadow/{}", crate::format::log_path(1));
+        // The third group of many.
+        bulk.open(&path).unwrap().write_all_at(b"rot", 3 * 4096 + 4).unwrap();
+        let refusal = lose(&bulk).unwrap_err();
+        assert!(matches!(refusal, LostDiskError::Cut(_)), "{refusal}");
+        let report = lose_at_power_cut(&bulk).unwrap();
+        assert_eq!((report.last_group, report.damage.len()), (2, 1));
+        check_left(&bulk, &Progress { ever: contents_of_long_shadow(), ..Progress::default() });
+    });
+}
+
+#[test]
+fn a_shadow_without_groups_that_its_checkpoint_needs_is_unusable() {
+    on_two_disks(|| {
+        let fs = SimFs::new();
+        let store = open(&fs);
+        store.create_bucket("b", "admin").unwrap();
+        for number in 0..9 {
+            put(&store, "b", &format!("large-{number}"), &bytes(number, 70_000)).unwrap();
+        }
+        store.checkpoint().unwrap();
+        put(&store, "b", "large-9", &bytes(9, 70_000)).unwrap();
+        shadow_all(&store).unwrap();
+        drop(store);
+        let bulk = large_disk(&fs.crash(CrashPolicy::DropAll), false);
+        let path = format!("shadow/{}", crate::format::log_path(1));
+        bulk.open(&path).unwrap().write_all_at(b"rot", 8200).unwrap();
+        let names = |fs: &Arc<dyn Fs>| fs.list("shadow/meta").unwrap();
+        let before = names(&bulk);
+        assert!(before.iter().any(|name| name.ends_with(".checkpoint")), "{before:?}");
+        let refusal = lose_at_power_cut(&bulk).unwrap_err();
+        assert!(matches!(refusal, LostDiskError::Unreadable(_)), "{refusal}");
+        assert_eq!(names(&bulk), before);
+    });
+}
+
+#[test]
+fn a_log_that_cannot_be_read_costs_no_shadow() {
+    on_two_disks(|| {
+        let fs = SimFs::new();
+        let store = open(&fs);
+        store.create_bucket("b", "admin").unwrap();
+        put(&store, "b", "large", &bytes(1, 70_000)).unwrap();
+        shadow_all(&store).unwrap();
+        let groups = store.shared.published().sequence;
+        put(&store, "b", "later", &bytes(2, 70_000)).unwrap();
+        let end = fs.contents("fast/meta/0000000000000001.log").unwrap().len() as u64;
+        fs.make_unreadable("fast/meta/0000000000000001.log", 4096..end).unwrap();
+        assert!(!store.shadow_log().unwrap());
+        assert!(!store.health().damage.is_empty());
+        assert!(!store.is_shadowed(groups + 1).unwrap(), "what the shadow names stays");
+        drop(store);
+        let bulk = large_disk(&fs.crash(CrashPolicy::DropAll), false);
+        assert_eq!(lose(&bulk).unwrap().last_group, groups);
+        let kept = Objects::from([("large".to_owned(), bytes(1, 70_000))]);
+        let ever = BTreeMap::from([("large".to_owned(), vec![bytes(1, 70_000)])]);
+        check_left(&bulk, &Progress { kept, ever });
     });
 }
