@@ -79,32 +79,8 @@ impl LogWriter {
         store: StoreId,
         file_max_bytes: u64,
     ) -> Result<Self, LogError> {
-        let header = FileHeader {
-            kind: FileKind::Log,
-            store,
-            number: 1,
-            features: Features::NONE,
-            created: clock.now(),
-            previous_crc: 0,
-        };
-        let file = create_log_file(fs.as_ref(), &header, file_max_bytes.min(ZERO_STEP_BYTES))?;
-        let len = file.len()?;
-        Ok(Self {
-            fs,
-            clock,
-            store,
-            file_max_bytes,
-            file,
-            number: 1,
-            features: Features::NONE,
-            position: PAGE_BYTES,
-            zeroed_to: len,
-            durable_len: len,
-            dirty_to: 0,
-            sequence: 1,
-            previous_crc: 0,
-            space_limit: u64::MAX,
-        })
+        let tail = begin_log(fs.as_ref(), store, clock.now(), LogPosition::default(), file_max_bytes)?;
+        Self::resume(fs, clock, store, file_max_bytes, &tail)
     }
 
     /// Continues the log at the end that replay found.
@@ -327,8 +303,8 @@ impl LogWriter {
     }
 }
 
-/// Makes a file of the log without groups, which goes on after the group `after`. Durable on return.
-/// Returns the end of the log, to resume it.
+/// Makes a file of the log without groups, which goes on after the group `after`; the default begins a
+/// log. Durable on return. Returns the end of the log, to resume it.
 ///
 /// # Errors
 /// Of the disk.
@@ -337,6 +313,7 @@ pub fn begin_log(
     store: StoreId,
     now: Timestamp,
     after: LogPosition,
+    file_max_bytes: u64,
 ) -> Result<LogTail, LogError> {
     let header = FileHeader {
         kind: FileKind::Log,
@@ -346,7 +323,7 @@ pub fn begin_log(
         created: now,
         previous_crc: after.crc,
     };
-    let file = create_log_file(fs, &header, ZERO_STEP_BYTES)?;
+    let file = create_log_file(fs, &header, file_max_bytes.min(ZERO_STEP_BYTES))?;
     Ok(LogTail {
         durable_len: file.len()?,
         file,

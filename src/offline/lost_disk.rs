@@ -50,7 +50,7 @@ pub enum LostDiskError {
          siltstone-tools rebuild"
     )]
     Unreadable(Damage),
-    /// The shadow is damaged before its last file.
+    /// The shadow has damage, and may have more after it.
     #[error(
         "the copy of the log in {SHADOW}/ has damage, and more after it: {0}. With --accept-damage the store is made of what comes \
          before; --discard-log and siltstone-tools rebuild make it from the segments"
@@ -233,8 +233,8 @@ impl DeletionWriter {
         store: StoreId,
         end: LogPosition,
     ) -> Result<Self, LogError> {
-        let tail = begin_log(fs.as_ref(), store, clock.now(), end)?;
         let file_max_bytes = StoreOptions::default().log_file_max_bytes;
+        let tail = begin_log(fs.as_ref(), store, clock.now(), end, file_max_bytes)?;
         let log = LogWriter::resume(Arc::clone(fs), Arc::clone(clock), store, file_max_bytes, &tail)?;
         Ok(Self { log, body: Vec::new(), entry_count: 0, lost_versions: 0, lost_parts: 0 })
     }

@@ -75,9 +75,12 @@ impl ShadowWriter {
                 shared.followers.set_shadowed(Some(progress.covered));
                 Ok(ShadowOutcome::Extended(progress))
             }
-            // A passed deadline.
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => Ok(ShadowOutcome::Later),
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(ShadowOutcome::Later),
+            // A passed deadline, or a file that a checkpoint has replaced.
+            Err(LogError::Io(error))
+                if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::NotFound) =>
+            {
+                Ok(ShadowOutcome::Later)
+            }
             // The file is gone for good reason: a checkpoint was written meanwhile.
             Err(LogError::Damaged(damage))
                 if matches!(is_there(shared.fs.as_ref(), &damage.file), Ok(false))
@@ -122,7 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], and where there is no descriptor left. No error of a disk: the shadow
-    /// is given up then.
+    /// stays as it is, or is given up then.
     pub fn shadow_log(&self) -> Result<bool, StoreError> {
         let Some(shadow) = &self.shadow else { return Ok(false) };
         self.shared.check_writable()?;
