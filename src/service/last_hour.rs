@@ -2,12 +2,14 @@
 //! the activity.
 //!
 //! Every request is counted here, so the threads that handle requests must not wait for each other:
-//! each counts in one of some parts, and a reader adds the parts up.
+//! each counts in a part that no other one holds, and a reader adds the parts up. Most requests
+//! name the user and the bucket of the one before, so a part looks for a name from its front, where
+//! it puts the last one: a hash of the name would cost more.
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use super::access_log::AccessRecord;
 use crate::base::{NOT_POISONED, Timestamp, beginning_of};
@@ -55,8 +57,9 @@ struct CountedWindow {
     buckets: CountedNames,
 }
 
+/// The work by name, that of the last request first.
 #[derive(Default)]
-struct CountedNames(HashMap<Box<str>, CountedWork>);
+struct CountedNames(Vec<(Box<str>, CountedWork)>);
 
 #[derive(Clone, Copy, Default)]
 struct CountedWork {
@@ -73,7 +76,7 @@ impl LastHour {
         }
         let number = record.time.as_millis() / WINDOW_MILLIS;
         let bytes = record.received + record.sent;
-        let mut windows = self.parts[part_of_thread()].lock().expect(NOT_POISONED);
+        let mut windows = self.free_part();
         let window = &mut windows[number as usize % WINDOWS];
         if window.number != number {
             *window = CountedWindow { number, ..CountedWindow::default() };
@@ -84,6 +87,14 @@ impl LastHour {
         if let Some(bucket) = bucket {
             window.buckets.add(bucket, bytes);
         }
+    }
+
+    /// The part of this thread, or the next one that no thread holds.
+    fn free_part(&self) -> MutexGuard<'_, [CountedWindow; WINDOWS]> {
+        let own = part_of_thread();
+        let mut parts = self.parts[own..].iter().chain(&self.parts[..own]);
+        let free = parts.find_map(|part| part.try_lock().ok());
+        free.unwrap_or_else(|| self.parts[own].lock().expect(NOT_POISONED))
     }
 
     /// Those with the most requests in the hour before `now`.
@@ -106,25 +117,25 @@ impl LastHour {
 impl CountedNames {
     fn add(&mut self, name: &str, bytes: u64) {
         let name = beginning_of(name, NAME_MAX_BYTES);
-        if !self.0.contains_key(name) {
-            self.make_room();
-            self.0.insert(name.into(), CountedWork::default());
-        }
-        if let Some(work) = self.0.get_mut(name) {
-            work.requests += 1;
-            work.bytes += bytes;
-        }
+        let at = self.0.iter().position(|(counted, _)| **counted == *name);
+        let at = at.unwrap_or_else(|| self.insert(name));
+        let (_, work) = &mut self.0[at];
+        work.requests += 1;
+        work.bytes += bytes;
+        self.0.swap(0, at);
     }
 
-    /// Drops the name with the fewest requests where there is no room for another one.
-    fn make_room(&mut self) {
-        if self.0.len() < NAMES_MAX {
-            return;
+    /// Adds a name, in place of the one with the fewest requests where there is no room. Returns its
+    /// place.
+    fn insert(&mut self, name: &str) -> usize {
+        if self.0.len() == NAMES_MAX {
+            let rarest = self.0.iter().enumerate().min_by_key(|(_, (_, work))| work.requests);
+            if let Some((rarest, _)) = rarest {
+                self.0.swap_remove(rarest);
+            }
         }
-        let rarest = self.0.iter().min_by_key(|(_, work)| work.requests).map(|(name, _)| name.clone());
-        if let Some(rarest) = rarest {
-            self.0.remove(&rarest);
-        }
+        self.0.push((name.into(), CountedWork::default()));
+        self.0.len() - 1
     }
 
     fn add_to(&self, sums: &mut HashMap<String, CountedWork>) {
@@ -244,6 +255,15 @@ mod tests {
         let window = (BEGIN / WINDOW_MILLIS) as usize % WINDOWS;
         let kept = hour.parts.iter().map(|part| part.lock().unwrap()[window].buckets.0.len()).max();
         assert_eq!(kept, Some(NAMES_MAX));
+    }
+
+    #[test]
+    fn no_request_waits_for_one_that_counts() {
+        let hour = LastHour::default();
+        let held = hour.parts[part_of_thread()].lock().unwrap();
+        hour.count(&record(BEGIN, "/b/k", None, 200), None);
+        drop(held);
+        assert_eq!(names(&busiest(&hour, BEGIN).buckets), [("b", 1, 3)]);
     }
 
     #[test]
