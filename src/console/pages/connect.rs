@@ -20,7 +20,10 @@ struct ConnectPage<'a> {
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let console = format!("{}{}", address::origin(view.request), view.link("", &[]));
+    let console = match &view.console.url {
+        Some(known) => known.clone(),
+        None => format!("{}{}", address::origin(view.request), view.link("", &[])),
+    };
     let page = ConnectPage {
         page: view.page(),
         code: DrawnCode::of_address(&console),
