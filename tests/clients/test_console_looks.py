@@ -1,10 +1,13 @@
 """How the console looks and how far away things are: pictures of each page as artefacts, the place of the first file."""
 
+import io
 import re
 import struct
 import zlib
 
 import pytest
+import zxingcpp
+from PIL import Image
 
 from siltstone import ROOT
 from visits import DESKTOP, PHONE, SCREENSHOTS
@@ -192,6 +195,39 @@ def test_pages_of_people_are_kept_as_pictures(visit, own_server):
     look(page, "account-keys")
 
 
+def scanned(figure):
+    """The text of the QR code in a picture of an element, as another program than the server's reads it."""
+    [code] = zxingcpp.read_barcodes(Image.open(io.BytesIO(figure.screenshot())))
+    assert code.format == zxingcpp.BarcodeFormat.QRCode
+    return code.text
+
+
+def test_a_camera_reads_the_codes_of_addresses(visit, own_server):
+    # Addresses of the loopback have no code.
+    address = "https://files.example"
+    console = "https://console.example/-/console"
+    server = own_server("--public-url", address, "--console-url", console).start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="photos")
+    s3.put_object(Bucket="photos", Key="2026/lake & boat ü.txt", Body=b"x")
+    browser = visit(server, viewport=DESKTOP).sign_in()
+    page = browser.page
+    page.goto(browser.root + "connect")
+    look(page, "connect-with-code")
+    assert scanned(page.get_by_role("figure")) == console
+    page.goto(browser.root + "bucket?name=photos&prefix=2026%2F")
+    page.get_by_label("Share lake & boat ü.txt").click()
+    page.get_by_role("heading", name="A link to").wait_for()
+    look(page, "share-with-code")
+    link = page.get_by_label("Everyone who has it can read").input_value()
+    assert link.startswith(f"{address}/photos/2026/lake%20%26%20boat%20%C3%BC.txt?")
+    for scheme in ["light", "dark"]:
+        for viewport in [DESKTOP, PHONE]:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(viewport)
+            assert scanned(page.get_by_role("figure")) == link, (scheme, viewport)
+
+
 @pytest.mark.parametrize("has_scripts", [True, False])
 def test_a_grid_shows_pictures_and_is_remembered(visit, shelf, has_scripts):
     browser = visit(viewport=DESKTOP, java_script_enabled=has_scripts).sign_in()
@@ -281,6 +317,20 @@ def test_a_slide_show_moves_by_keys_alone_where_motion_is_unwanted(visit, shelf)
     show.get_by_role("status").get_by_text("2026/lake-1.png").wait_for()
     show.get_by_role("button", name="Close").click()
     page.get_by_role("heading", name="2026/lake-1.png", level=1).wait_for()
+
+
+def test_a_slide_show_passes_over_what_is_no_picture(visit, s3, bucket):
+    for key in ["a.png", "b.txt", "c.zip", "d.png"]:
+        content_type = "image/png" if key.endswith(".png") else "text/plain"
+        s3.put_object(Bucket=bucket, Key=key, Body=picture(3, 2, (9, 9, 9)), ContentType=content_type)
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}object?bucket={bucket}&key=a.png")
+    page.get_by_role("button", name="Slide show").click()
+    shown = page.get_by_role("dialog", name="Slide show").get_by_role("status")
+    for key, name in [("ArrowRight", "d.png"), ("ArrowLeft", "a.png")]:
+        page.keyboard.press(key)
+        shown.get_by_text(name, exact=True).wait_for()
 
 
 def test_keys_go_through_a_list(visit, s3, bucket):
