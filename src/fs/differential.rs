@@ -124,13 +124,13 @@ impl Draw {
 }
 
 /// One of the two file systems, with its open files and locks.
-struct Side<'a> {
+struct ComparedSide<'a> {
     fs: &'a dyn Fs,
     files: Vec<Arc<dyn File>>,
     locks: Vec<Box<dyn Lock>>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> ComparedSide<'a> {
     fn new(fs: &'a dyn Fs) -> Self {
         Self { fs, files: Vec::new(), locks: Vec::new() }
     }
@@ -241,8 +241,8 @@ pub(crate) fn compare_with_os(other: impl Fn() -> Arc<dyn Fs>) {
         let dir = tempfile::tempdir().unwrap();
         let os = OsFs::new(dir.path());
         let other = other();
-        let mut os = Side::new(&os);
-        let mut other = Side::new(other.as_ref());
+        let mut os = ComparedSide::new(&os);
+        let mut other = ComparedSide::new(other.as_ref());
         for step in 0..STEPS {
             let action = draw.action();
             let expected = os.perform(&action);

@@ -9,6 +9,7 @@
 //! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for
 //!   it.
 //! - `shadow`: a copy of the log on the large one of two disks.
+//! - `level`: two copies of one log are made equal after a crash.
 //! - `recheck`: log files and checkpoints are read again while the store is in use.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
@@ -20,6 +21,7 @@ mod files;
 mod follow;
 mod groups;
 mod inspect;
+mod level;
 mod log_builder;
 mod log_writer;
 mod recheck;
@@ -42,6 +44,7 @@ pub use files::{
     write_atomically,
 };
 pub use follow::{FollowedGroup, LogFollower};
+pub use level::{Levelled, level_log};
 pub use log_builder::{BuiltLog, build_log};
 pub use log_writer::{LogSpace, LogWriter, WrittenGroup, begin_log};
 pub use recheck::{FileRecheck, Rechecked};
