@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::SidesRefusal;
 use crate::format::FAST_MARK;
 use crate::log::LogError;
 
@@ -78,6 +79,65 @@ pub enum DisksError {
     /// A mark is damaged, or of a newer siltstone.
     #[error("its mark {0} cannot be read: {1}")]
     BadMark(String, String),
+    /// The sides of a mirror are not used.
+    #[error("--mirror {}={}: {refusal}", .sides[0].display(), .sides[1].display())]
+    Sides {
+        /// The directories.
+        sides: [PathBuf; 2],
+        /// Why.
+        refusal: SidesRefusal,
+    },
+    /// The data directory is a side, and no mirror was named.
+    #[error("it is one side of a mirror: name both directories with --mirror A=B")]
+    MirrorNotNamed,
+    /// A mirror is not written to without a server.
+    #[error("the two sides of a mirror are only looked at by these tools: a server writes to both")]
+    OnlyLooks,
+    /// The sides are one directory, or one is in the other.
+    #[error("--mirror {}={}: the directories must be apart, and one is in the other", .0[0].display(), .0[1].display())]
+    SidesOverlap([PathBuf; 2]),
+    /// A directory has a store, and neither is a side.
+    #[error(
+        "{} has a store that is not mirrored. Give it a second side: siltstone-tools disk add --mirror A=B, where B is empty",
+        .0.display()
+    )]
+    NotMirrored(PathBuf),
+    /// A directory beside a side has a store, and no mark.
+    #[error(
+        "{} has a store and is no side of this mirror: it is that of another store, or was set aside. It is not written over: name an \
+         empty directory in its place with `siltstone-tools disk replace`",
+        .0.display()
+    )]
+    OtherStore(PathBuf),
+    /// The directory that is to be a side has files.
+    #[error("{} is not empty: there is {file}. Name an empty directory as the new side", .dir.display())]
+    SideNotEmpty {
+        /// The directory.
+        dir: PathBuf,
+        /// A file in it.
+        file: String,
+    },
+    /// The store is mirrored already.
+    #[error(
+        "the store is mirrored already: a side that is lost is replaced by `siltstone-tools disk replace`"
+    )]
+    IsMirrored,
+    /// Neither side is to be replaced.
+    #[error(
+        "both directories are sides of a mirror: there is none to replace. Name an empty directory in the place of the one that is to go"
+    )]
+    BothMarked,
+    /// The sides are not apart.
+    #[error("the sides are not apart: start the server, which uses both")]
+    NotApart,
+    /// The store has a fast directory.
+    #[error(
+        "a store with a fast directory is not mirrored: move its log back with `siltstone-tools disk drain` first"
+    )]
+    FastBesideMirror,
+    /// The file of the witness has no name.
+    #[error("--pair-witness {}: that names no file", .0.display())]
+    BadWitness(PathBuf),
     /// The copy of the log does not tell what the store has.
     #[error("{0}")]
     Log(#[from] LogError),

@@ -7,6 +7,7 @@
 mod change;
 mod error;
 mod mark;
+mod sides;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,10 @@ use std::sync::Arc;
 
 pub use change::ChangeProgress;
 pub use error::DisksError;
+pub use sides::{
+    DescribedSide, DiskMirror, FillStep, MirrorHome, MirrorOptions, MirrorPlaces, OtherUse, RepairReport,
+    SidesRefusal,
+};
 
 use crate::base::{Entropy, Timestamp};
 use crate::format::StoreId;
@@ -25,6 +30,7 @@ use crate::log;
 pub struct StoreDirectories {
     data: PathBuf,
     fast: Option<PathBuf>,
+    mirror: Option<MirrorPlaces>,
 }
 
 /// What the directories are to each other.
@@ -41,7 +47,13 @@ enum Pairing {
 impl StoreDirectories {
     /// The data directory, and the fast one where one is named.
     pub fn new(data: &Path, fast: Option<&Path>) -> Self {
-        Self { data: data.to_owned(), fast: fast.map(Path::to_owned) }
+        Self { data: data.to_owned(), fast: fast.map(Path::to_owned), mirror: None }
+    }
+
+    /// The two sides of a mirror.
+    pub fn mirrored(places: MirrorPlaces) -> Self {
+        let [first, _] = &places.sides;
+        Self { data: first.clone(), fast: None, mirror: Some(places) }
     }
 
     /// Opens the directories of a store. Nothing is written.
@@ -49,6 +61,9 @@ impl StoreDirectories {
     /// # Errors
     /// They do not belong together, or one of two is missing.
     pub fn open(&self) -> Result<Arc<dyn Fs>, DisksError> {
+        if let Some(places) = &self.mirror {
+            return places.look();
+        }
         match self.pairing()? {
             Pairing::One => Ok(Arc::new(OsFs::new(&self.data))),
             Pairing::Both(fast) => Ok(self.split(&fast)),
@@ -62,6 +77,9 @@ impl StoreDirectories {
     /// # Errors
     /// As of [`StoreDirectories::open`], and of the disks.
     pub fn open_to_fill(&self, entropy: &dyn Entropy, now: Timestamp) -> Result<Arc<dyn Fs>, DisksError> {
+        if self.mirror.is_some() {
+            return Err(DisksError::OnlyLooks);
+        }
         let fast = match self.pairing()? {
             Pairing::New(fast) => fast,
             Pairing::Both(fast) => {
@@ -144,6 +162,9 @@ impl StoreDirectories {
         if mark::of_fast(&data_disk)?.is_some() {
             return Err(DisksError::IsFast);
         }
+        if sides::is_side(&data_disk)? {
+            return Err(DisksError::MirrorNotNamed);
+        }
         let pair = mark::of_data(&data_disk)?;
         let Some(fast) = &self.fast else {
             return match pair {
@@ -177,7 +198,8 @@ pub struct LostPair {
 impl LostPair {
     /// The data directory alone, without a log: one that is made there counts from the end on.
     pub fn data(&self) -> Arc<dyn Fs> {
-        Arc::new(UnmarkedFs { data: Arc::clone(&self.data) })
+        let disk: Arc<dyn Fs> = self.data.clone();
+        Arc::new(UnmarkedFs { disk, mark: mark::data_path() })
     }
 
     /// Gives the fast directory up: the data directory is a store of its own from then on, with the log
@@ -190,27 +212,33 @@ impl LostPair {
     }
 }
 
-/// A data directory without its mark, which is no file of its store.
+/// A directory without its mark, which is no file of its store.
 struct UnmarkedFs {
-    data: Arc<OsFs>,
+    disk: Arc<dyn Fs>,
+    mark: String,
 }
 
 impl Fs for UnmarkedFs {
-    forward_fs!(data: open_read, open_uncached, create_dir, rename, link, remove, sync_dir, lock, space);
+    forward_fs!(disk: open_read, open_uncached, create_dir, rename, link, remove, sync_dir, lock, space);
 
     fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
-        self.data.create_on(place, path)
+        self.disk.create_on(place, path)
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.data.open(path)
+        self.disk.open(path)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        let mut names = self.data.list(dir)?;
-        names.retain(|name| format!("{dir}/{name}") != mark::data_path());
+        let mut names = self.disk.list(dir)?;
+        names.retain(|name| format!("{dir}/{name}") != self.mark);
         Ok(names)
     }
+}
+
+/// Whether a directory is one of a pair with a fast one.
+fn is_paired(disk: &dyn Fs) -> Result<bool, DisksError> {
+    Ok(mark::of_data(disk)?.is_some() || mark::of_fast(disk)?.is_some())
 }
 
 fn new_pair(entropy: &dyn Entropy) -> StoreId {
@@ -264,7 +292,7 @@ mod tests {
     }
 
     /// A file of the log, as a store has one.
-    fn put_log(dir: &Path) {
+    pub(super) fn put_log(dir: &Path) {
         let disk = OsFs::new(dir);
         disk.create_root().unwrap();
         disk.create_dir("meta").unwrap();

@@ -33,6 +33,8 @@ impl Features {
     pub const NAMED_USERS: Self = Self(1 << 11);
     /// The log is in the fast directory.
     pub const FAST_DIRECTORY: Self = Self(1 << 12);
+    /// The directory is one of two with the same bytes.
+    pub const MIRRORED: Self = Self(1 << 13);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
@@ -46,9 +48,10 @@ impl Features {
         .with(Self::FOLLOWER_NOTES)
         .with(Self::ENCRYPTED_OBJECTS)
         .with(Self::NAMED_USERS)
-        .with(Self::FAST_DIRECTORY);
+        .with(Self::FAST_DIRECTORY)
+        .with(Self::MIRRORED);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 13] = [
+    pub const NAMES: [(Self, &str); 14] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -62,6 +65,7 @@ impl Features {
         (Self::ENCRYPTED_OBJECTS, "encrypted objects"),
         (Self::NAMED_USERS, "named users"),
         (Self::FAST_DIRECTORY, "fast directory"),
+        (Self::MIRRORED, "mirrored directories"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

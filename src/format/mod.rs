@@ -36,6 +36,7 @@ mod remote_mark;
 mod salt_page;
 mod scrub;
 mod sealed_line;
+mod side_mark;
 mod state_file;
 mod storage_class;
 mod store_keys;
@@ -76,7 +77,8 @@ pub use lock_clock::{LockClockState, SavedTime};
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
     ASIDE, BULK_MARK_NUMBER, CLOCK, EPOCH, FAST_MARK, HISTORY, KEYS, KEYS_COPY, LOCK, RECLAIM, RETURN, SCRUB,
-    SHADOW, STANDBY, aside_path, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
+    SHADOW, SIDE_MARK_NUMBER, STANDBY, aside_path, checkpoint_path, log_path, number_of, segment_path,
+    tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
@@ -88,6 +90,9 @@ pub use remote_mark::RemoteMark;
 pub use salt_page::{SALT_PAGE_LAYOUT, SaltPage, StoreKeyId};
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};
 pub use sealed_line::SEALED_LINE_MAX_BYTES;
+pub use side_mark::{
+    EndedGeneration, Generation, GenerationId, SIDE_MARK_LAYOUT, SideId, SideMark, SideState, WitnessMark,
+};
 pub use state_file::STATE_FILE_LAYOUT;
 pub use store_keys::{
     KEY_SLOT_LAYOUT, KEYS_LAYOUT, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyLine,

@@ -46,6 +46,9 @@ pub const SHADOW: &str = "shadow";
 /// log file that there can be.
 pub const BULK_MARK_NUMBER: u64 = COUNTERS_END - 1;
 
+/// The number of the mark of a side, before that one: see [`BULK_MARK_NUMBER`].
+pub const SIDE_MARK_NUMBER: u64 = BULK_MARK_NUMBER - 1;
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {

@@ -165,6 +165,9 @@ pub fn check_header(
     if header.features.contains(Features::FAST_DIRECTORY) {
         return Err(newer(&path, "the log is in a fast directory: name it with --fast-dir"));
     }
+    if header.features.contains(Features::MIRRORED) {
+        return Err(newer(&path, "the directory is one side of a mirror: name both with --mirror A=B"));
+    }
     if store.is_some_and(|store| store != header.store) {
         return Err(Damage::new(path, 0, "the file belongs to another store").into());
     }

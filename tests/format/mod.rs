@@ -15,7 +15,8 @@ use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, Cause, CheckpointEnd,
     ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, FollowerNote,
     GROUP_LAYOUT, KEY_SLOT_LAYOUT, KEYS_LAYOUT, PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, SALT_PAGE_LAYOUT,
-    STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, WrittenBytes,
+    SIDE_MARK_LAYOUT, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    WrittenBytes,
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::fs::{Fs, OsFs};
@@ -66,7 +67,7 @@ fn the_line_that_names_a_slot_is_one() {
 
 #[test]
 fn the_tables_of_fixed_structures_are_those_of_the_code() {
-    let layouts: [&[Field]; 11] = [
+    let layouts: [&[Field]; 12] = [
         FILE_LAYOUT,
         EXTENT_LAYOUT,
         FOOTER_LAYOUT,
@@ -78,6 +79,7 @@ fn the_tables_of_fixed_structures_are_those_of_the_code() {
         SALT_PAGE_LAYOUT,
         KEYS_LAYOUT,
         KEY_SLOT_LAYOUT,
+        SIDE_MARK_LAYOUT,
     ];
     let tables = tables("| offset | size | name |");
     assert_eq!(tables.len(), layouts.len());

@@ -67,7 +67,7 @@ fn go_on(fs: &SimFs, policy: CrashPolicy, options: StoreOptions, doubt: &InDoubt
 
 /// The process ends at operations of the work ([`points`]); the next one finds all that was written, synced
 /// or not. What its readers have seen must survive a crash behind it.
-fn sweep_of_killed_processes(options: StoreOptions) {
+pub(super) fn sweep_of_killed_processes(options: StoreOptions) {
     for stop in points(1) {
         let fs = SimFs::new();
         fs.stop_at(stop);

@@ -33,6 +33,7 @@ mod lost_files;
 mod lost_local_files;
 mod lost_segments;
 mod many_versions;
+mod mirrored;
 mod model;
 mod moving;
 mod newer;

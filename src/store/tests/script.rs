@@ -131,7 +131,7 @@ pub(super) const MORE_WORK: &[Step] = &[
 /// What a crash may leave: what was acknowledged, or that and the step that was under way.
 pub(super) struct InDoubt {
     pub(super) before: Model,
-    after: Model,
+    pub(super) after: Model,
 }
 
 impl InDoubt {

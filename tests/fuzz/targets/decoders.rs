@@ -6,7 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use siltstone::base::Timestamp;
 use siltstone::format::{
     ByteDecoder, Descriptor, Entry, ExtentHeader, FileHeader, Footer, GroupHeader, GroupKind, PartRecord,
-    StoreId, UncheckedGroup, UploadRecord, VersionRecord, VersionSummary,
+    SideMark, StoreId, UncheckedGroup, UploadRecord, VersionRecord, VersionSummary,
+    WitnessMark,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
@@ -32,6 +33,12 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = (ExtentHeader::decode(&STORE, bytes), VersionSummary::decode(bytes));
     for kind in [GroupKind::Log, GroupKind::Checkpoint] {
         let _ = UncheckedGroup::decode(kind, &STORE, bytes);
+    }
+    if let Ok(mark) = SideMark::decode(bytes) {
+        assert_eq!(SideMark::decode(&mark.encode()), Ok(mark));
+    }
+    if let Ok(mark) = WitnessMark::decode(bytes) {
+        assert_eq!(WitnessMark::decode(&mark.encode()), Ok(mark));
     }
     if let Ok(descriptor) = Descriptor::decode(bytes) {
         assert_eq!(Descriptor::decode(&descriptor.encode()), Ok(descriptor));

@@ -1,0 +1,291 @@
+//! Filling a side from the other one, which goes on meanwhile (data-format.md, section 24).
+//!
+//! Before the store is opened, the side gets the log and the segments that are written to. After it, all
+//! that is written goes to both, and the sealed segments are copied one after another: nothing changes in
+//! them but holes.
+
+use std::io;
+
+use crate::base::digest::Crc32;
+use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
+use crate::disks::DisksError;
+use crate::format::{FileKind, KEYS, KEYS_COPY, StoreId, number_of, segment_path, unfinished};
+use crate::fs::{File, Fs, MirroredFs, Side, crc32_of, is_there};
+use crate::log::{LogError, Segment, any_header, list_numbers};
+
+/// In the name of a segment that is being copied, which is removed at the next start.
+const FILLED: &str = "filled";
+
+/// The end of the name of a segment that may differ from that of the source.
+const STALE: &str = ".stale";
+
+/// Segments that a store may write to again after a start are among the newest ones.
+pub(super) const NEWEST_SEGMENTS: usize = 64;
+
+/// The lowest id of a segment that the store may still write to; beyond all where there is none.
+///
+/// # Errors
+/// Of the disk.
+pub(super) fn lowest_unsealed(source: &dyn Fs) -> Result<u64, DisksError> {
+    let Some(header) = any_header(source)? else { return Ok(0) };
+    let mut lowest = u64::MAX;
+    for id in list_numbers(source, FileKind::Segment)?.into_iter().rev().take(NEWEST_SEGMENTS) {
+        if !is_sealed(source, header.store, id)? {
+            lowest = id;
+        }
+    }
+    Ok(lowest)
+}
+
+/// Removes from a side its log, and what the source does not have. Segments that may differ get another
+/// name until they are replaced: the source may have lost some of their bytes. Durable on return.
+///
+/// # Errors
+/// Of the disks.
+pub(super) fn keep_equal(source: &dyn Fs, side: &dyn Fs, sealed_below: u64) -> Result<(), DisksError> {
+    let segments = FileKind::Segment.dir();
+    let log = FileKind::Log.dir();
+    for dir in [segments, log] {
+        side.create_dir(dir)?;
+    }
+    for name in side.list(log)? {
+        side.remove(&format!("{log}/{name}"))?;
+    }
+    side.sync_dir(log)?;
+    let store = any_header(source)?.map(|header| header.store);
+    let ids = list_numbers(source, FileKind::Segment)?;
+    for name in side.list(segments)? {
+        let path = format!("{segments}/{name}");
+        let of_stale = name.strip_suffix(STALE).and_then(|name| number_of(FileKind::Segment, name));
+        let id = number_of(FileKind::Segment, &name);
+        let (Some(store), true) = (store, id.or(of_stale).is_some_and(|id| ids.binary_search(&id).is_ok()))
+        else {
+            side.remove(&path)?;
+            continue;
+        };
+        let Some(id) = id else { continue };
+        if id < sealed_below && are_sealed_alike(source, side, store, id)? {
+            continue;
+        }
+        match is_there(side, &stale_path(id))? {
+            false => side.rename(&path, &stale_path(id))?,
+            // The older one was whole once.
+            true => side.remove(&path)?,
+        }
+    }
+    Ok(side.sync_dir(segments)?)
+}
+
+/// The path of a segment of a side that may differ from that of the source.
+fn stale_path(id: u64) -> String {
+    format!("{}{STALE}", segment_path(id))
+}
+
+/// Removes the segments that were not replaced, since the source has them no more.
+///
+/// # Errors
+/// Of the disk.
+pub(super) fn remove_stale(side: &dyn Fs) -> io::Result<()> {
+    let dir = FileKind::Segment.dir();
+    for name in side.list(dir)?.iter().filter(|name| name.ends_with(STALE)) {
+        side.remove(&format!("{dir}/{name}"))?;
+    }
+    Ok(())
+}
+
+/// Copies what the store writes to where it is: all but the sealed segments. Durable on return.
+///
+/// # Errors
+/// Of the disks.
+pub(super) fn copy_unsealed(source: &dyn Fs, side: &dyn Fs) -> Result<(), DisksError> {
+    let copy = |path: &str| {
+        let aside = unfinished(path);
+        let file = source.open_uncached(path)?;
+        copy_aside(file.as_ref(), None, side, &aside, &mut |_| Ok(()))?;
+        side.rename(&aside, path)
+    };
+    for path in [KEYS, KEYS_COPY] {
+        if is_there(source, path)? {
+            copy(path)?;
+        }
+    }
+    side.sync_dir("")?;
+    let dir = FileKind::Log.dir();
+    for name in source.list(dir)? {
+        copy(&format!("{dir}/{name}"))?;
+    }
+    side.sync_dir(dir)?;
+    let Some(header) = any_header(source)? else { return Ok(()) };
+    for id in list_numbers(source, FileKind::Segment)? {
+        if !is_sealed(source, header.store, id)? {
+            copy(&segment_path(id))?;
+        }
+    }
+    Ok(side.sync_dir(FileKind::Segment.dir())?)
+}
+
+/// Whether both have a segment, sealed at the same place. One that is damaged on the source is better on
+/// the side.
+fn are_sealed_alike(source: &dyn Fs, side: &dyn Fs, store: StoreId, id: u64) -> Result<bool, DisksError> {
+    let Some(own) = sealed_at(side, store, id)? else { return Ok(false) };
+    match sealed_at(source, store, id)? {
+        None => is_sealed(source, store, id),
+        Some(end) => Ok(end == own),
+    }
+}
+
+/// The end of a sealed segment; `None` where it is not sealed, not there, or damaged.
+pub(super) fn sealed_at(side: &dyn Fs, store: StoreId, id: u64) -> Result<Option<u64>, DisksError> {
+    match Segment::open(side, store, id).and_then(|segment| segment.footer(&store)) {
+        Err(LogError::Damaged(_)) => Ok(None),
+        footer => Ok(footer?.map(|footer| footer.offset)),
+    }
+}
+
+/// Whether the store writes to a segment no more. One with a bad footer counts as sealed for it.
+pub(super) fn is_sealed(source: &dyn Fs, store: StoreId, id: u64) -> Result<bool, DisksError> {
+    match Segment::open(source, store, id).and_then(|segment| segment.footer(&store)) {
+        Err(LogError::Damaged(_)) => Ok(true),
+        footer => Ok(footer?.is_some()),
+    }
+}
+
+/// Receives the bytes that were copied since the last call, and may end the copy.
+pub(super) type CopyGate<'g> = dyn FnMut(u64) -> io::Result<()> + 'g;
+
+/// The segments that a side lacks, with the bytes that they take on the other one.
+///
+/// # Errors
+/// Of the disks.
+pub(super) fn lacking(mirrored: &MirroredFs, side: Side) -> io::Result<Vec<(u64, u64)>> {
+    let source = mirrored.disk_of(side.other());
+    let there = list_numbers(mirrored.disk_of(side).as_ref(), FileKind::Segment)?;
+    let mut lacking = Vec::new();
+    for id in list_numbers(source.as_ref(), FileKind::Segment)? {
+        if there.binary_search(&id).is_err() {
+            match source.open_read(&segment_path(id)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => lacking.push((id, file?.usage()?.allocated_bytes)),
+            }
+        }
+    }
+    Ok(lacking)
+}
+
+/// Copies a sealed segment to a side. Nothing is copied where the store removes it meanwhile. What the side
+/// had in its place gives the pages that the other one cannot read. Durable on return.
+///
+/// # Errors
+/// Of the disks, and of `gate`.
+pub(super) fn copy_segment(
+    mirrored: &MirroredFs,
+    side: Side,
+    id: u64,
+    gate: &mut CopyGate<'_>,
+) -> io::Result<()> {
+    let source = mirrored.disk_of(side.other());
+    let target = mirrored.disk_of(side);
+    let path = segment_path(id);
+    let aside = unfinished(&format!("{path}.{FILLED}"));
+    let before = target.open_read(&stale_path(id)).ok();
+    let file = match source.open_uncached(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    let copied = copy_aside(file.as_ref(), before.as_deref(), target.as_ref(), &aside, gate);
+    if copied.is_err() {
+        // The error to report is the copy's.
+        let _ = target.remove(&aside);
+    }
+    copied?;
+    mirrored.with_fixed_names(|| {
+        let is_current = match source.open_read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            now => now?.usage()?.id == file.usage()?.id,
+        };
+        if is_current && !is_there(target.as_ref(), &path)? {
+            target.rename(&aside, &path)
+        } else {
+            target.remove(&aside)
+        }
+    })?;
+    target.sync_dir(FileKind::Segment.dir())?;
+    match before {
+        Some(_) => target.remove(&stale_path(id)),
+        None => Ok(()),
+    }
+}
+
+/// Copies a file, and compares what the disk has of it.
+fn copy_aside(
+    from: &dyn File,
+    before: Option<&dyn File>,
+    to: &dyn Fs,
+    aside: &str,
+    gate: &mut CopyGate<'_>,
+) -> io::Result<()> {
+    match to.remove(aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    let copy = to.create(aside)?;
+    let crc = copy_readable(from, before, copy.as_ref(), gate)?;
+    copy.sync_data()?;
+    copy.evict()?;
+    if crc32_of(to.open_uncached(aside)?.as_ref())? == crc {
+        return Ok(());
+    }
+    let what = format!("{aside}: the bytes read back differ from the bytes written");
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+/// Copies the bytes of a file but for holes. A page that the disk cannot read is that of `before`, or a hole:
+/// the disk may be the one that is to be replaced. Returns the CRC of the copy.
+fn copy_readable(
+    from: &dyn File,
+    before: Option<&dyn File>,
+    to: &dyn File,
+    gate: &mut CopyGate<'_>,
+) -> io::Result<u32> {
+    let len = from.len()?;
+    let mut buffer = vec![0; MIB as usize];
+    let mut crc = Crc32::new();
+    let mut at = 0;
+    while at < len {
+        let bytes = &mut buffer[..MIB.min(len - at) as usize];
+        read_pages(from, before, bytes, at)?;
+        crc.update(bytes);
+        for (number, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
+            let place = at + number as u64 * BLOCK_BYTES;
+            if block.iter().any(|byte| *byte != 0) {
+                to.write_all_at(block, place)?;
+            }
+        }
+        at += bytes.len() as u64;
+        gate(bytes.len() as u64)?;
+    }
+    if to.len()? < len {
+        to.write_zeros(len - 1, 1)?;
+    }
+    Ok(crc.value())
+}
+
+/// Fills `bytes`, with those of `before` for the pages that the disk cannot read, or zeros.
+fn read_pages(from: &dyn File, before: Option<&dyn File>, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    match from.read_exact_at(bytes, at) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+        read => return read,
+    }
+    for (number, page) in bytes.chunks_mut(PAGE_BYTES as usize).enumerate() {
+        match from.read_exact_at(page, at + number as u64 * PAGE_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let place = at + number as u64 * PAGE_BYTES;
+                if before.is_none_or(|before| before.read_exact_at(page, place).is_err()) {
+                    page.fill(0);
+                }
+            }
+            read => read?,
+        }
+    }
+    Ok(())
+}

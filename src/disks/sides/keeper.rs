@@ -1,0 +1,136 @@
+//! The marks of both sides while a store uses them, and the generations that begin meanwhile
+//! (data-format.md, section 24).
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use super::mark::MarkFile;
+use super::witness::WitnessFile;
+use crate::base::{Clock, Entropy, NOT_POISONED};
+use crate::format::{FileKind, Generation, GenerationId, SideId, SideState, StoreId, number_of};
+use crate::fs::{Side, SideKeeper};
+
+/// All that is marked.
+pub(super) struct Marks {
+    pub(super) mirror: StoreId,
+    /// The mark of each side that is there.
+    pub(super) files: [Option<MarkFile>; 2],
+    pub(super) witness: Option<WitnessFile>,
+    /// The generation in force.
+    pub(super) generation: Generation,
+}
+
+/// Keeps the marks.
+pub(super) struct MarkKeeper {
+    marks: Mutex<Marks>,
+    entropy: Arc<dyn Entropy>,
+    clock: Arc<dyn Clock>,
+}
+
+/// A random id.
+pub(super) fn random_id(entropy: &dyn Entropy) -> [u8; 16] {
+    let mut id = [0; 16];
+    entropy.fill(&mut id);
+    id
+}
+
+impl MarkKeeper {
+    pub(super) fn new(marks: Marks, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
+        Self { marks: Mutex::new(marks), entropy, clock }
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().expect(NOT_POISONED)
+    }
+
+    /// The generation in force.
+    pub(super) fn generation(&self) -> Generation {
+        self.marks().generation.clone()
+    }
+
+    /// Begins a generation of `members`, and marks them in that order, and the witness. In force,
+    /// durably, on return.
+    ///
+    /// # Errors
+    /// Of the disks: nothing may be answered any more.
+    pub(super) fn begin_generation(&self, members: &[Side], sealed_below: u64) -> io::Result<()> {
+        let mut marks = self.marks();
+        let mut ids = Vec::new();
+        for side in members {
+            ids.push(marks.id_of(*side)?);
+        }
+        let id = GenerationId(random_id(self.entropy.as_ref()));
+        let now = self.clock.now();
+        let generation = marks.generation.next(id, ids, sealed_below, now);
+        for side in members {
+            marks.file(*side)?.write(SideState::Whole, generation.clone())?;
+        }
+        marks.generation = generation;
+        marks.write_witness(now)
+    }
+
+    /// Has the witness name the generation in force.
+    ///
+    /// # Errors
+    /// Of its disk.
+    pub(super) fn write_witness(&self) -> io::Result<()> {
+        self.marks().write_witness(self.clock.now())
+    }
+
+    /// Marks a side as one that is being filled, in the generation in force or that of its own mark.
+    /// Durable on return.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn mark_filling(&self, side: Side, in_force: bool) -> io::Result<()> {
+        let mut marks = self.marks();
+        let generation = match in_force {
+            true => marks.generation.clone(),
+            false => marks.file(side)?.mark().generation.clone(),
+        };
+        marks.file(side)?.write(SideState::Filling, generation)
+    }
+}
+
+impl Marks {
+    fn file(&mut self, side: Side) -> io::Result<&mut MarkFile> {
+        self.files[side.index()].as_mut().ok_or_else(|| io::Error::other("the side has no mark"))
+    }
+
+    fn id_of(&mut self, side: Side) -> io::Result<SideId> {
+        Ok(self.file(side)?.mark().side)
+    }
+
+    pub(super) fn write_witness(&mut self, now: crate::base::Timestamp) -> io::Result<()> {
+        match &mut self.witness {
+            Some(witness) => witness.write(self.mirror, &self.generation, now),
+            None => Ok(()),
+        }
+    }
+}
+
+impl SideKeeper for MarkKeeper {
+    fn drop_side(&self, dropped: Side, dirty: &[String], why: &io::Error) -> io::Result<()> {
+        self.begin_generation(&[dropped.other()], sealed_below(dirty))?;
+        log::error!("a side of the mirror is dropped, and the store goes on with the other one: {why}");
+        let Some(mut file) = self.marks().files[dropped.index()].take() else { return Ok(()) };
+        let before = file.mark().clone();
+        if before.state == SideState::Whole {
+            // Nobody waits for it: the disk may not answer.
+            thread::spawn(move || file.write(SideState::Told, before.generation));
+        }
+        Ok(())
+    }
+}
+
+/// The lowest id of a segment among files whose last writes may be missing; beyond all where there is
+/// none.
+fn sealed_below(dirty: &[String]) -> u64 {
+    let ids = dirty.iter().filter_map(|path| {
+        let name = path.strip_prefix(FileKind::Segment.dir())?.strip_prefix('/')?;
+        let name = name.split_once(FileKind::Segment.suffix())?.0;
+        number_of(FileKind::Segment, &format!("{name}{}", FileKind::Segment.suffix()))
+    });
+    ids.min().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,393 @@
+//! Two data directories with the same bytes (data-format.md, section 24).
+//!
+//! - `mark` and `witness` keep which side counts, in files of two [`pages`]; `verdict` decides what a
+//!   start does; `keeper` has the marks while a store is in use.
+//! - `level` makes both equal after a crash; `fill` copies one to the other; `repair` replaces what one has
+//!   rotten.
+
+mod fill;
+mod keeper;
+mod level;
+mod mark;
+mod pages;
+mod places;
+mod repair;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod witness;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub use places::{DescribedSide, MirrorHome, MirrorPlaces, OtherUse};
+pub use repair::RepairReport;
+pub use verdict::SidesRefusal;
+
+use super::{DisksError, UnmarkedFs};
+use crate::base::{Clock, Entropy, NOT_POISONED};
+use crate::format::{FileKind, Generation, GenerationId, LOCK, SideId, SideMark, SideState, StoreId};
+use crate::fs::{Fs, Lock, MirroredFs, Side, SideUse};
+use crate::log::holds_store;
+use keeper::{MarkKeeper, Marks, random_id};
+use mark::{MarkFile, side_mark_path};
+use repair::SideRepairs;
+use verdict::{Accepted, OtherSide, plan_start};
+use witness::WitnessFile;
+
+/// Whether a directory has the mark of a side.
+///
+/// # Errors
+/// [`DisksError::BadMark`], and those of the disk.
+pub(super) fn is_side(disk: &dyn Fs) -> Result<bool, DisksError> {
+    Ok(MarkFile::read(disk)?.is_some())
+}
+
+/// How a mirror is opened.
+pub struct MirrorOptions {
+    /// The directories, for messages.
+    pub names: [PathBuf; 2],
+    /// The disk of each.
+    pub disks: [Arc<dyn Fs>; 2],
+    /// The directory of the file of the witness, and its name there.
+    pub witness: Option<(Arc<dyn Fs>, String)>,
+    /// Start with a side that may be stale.
+    pub accepts_degraded: bool,
+    /// Start with a side that was told that it is.
+    pub accepts_outdated: bool,
+    /// The time after which a sync counts as failed.
+    pub patience: Duration,
+    /// Of the ids of sides and generations.
+    pub entropy: Arc<dyn Entropy>,
+    /// Of the times of generations.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Two directories in use.
+pub struct DiskMirror {
+    fs: MirroredFs,
+    keeper: Arc<MarkKeeper>,
+    /// Segments to copy to the side that is being filled.
+    to_copy: Mutex<Vec<(u64, u64)>>,
+    repairs: Mutex<SideRepairs>,
+}
+
+/// What a step of a filling did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FillStep {
+    /// No side is being filled.
+    Nothing,
+    /// A segment was copied; so many bytes are left.
+    Copied {
+        /// Bytes of segments that are still to be copied.
+        left_bytes: u64,
+    },
+    /// The side is whole.
+    Joined,
+}
+
+impl DiskMirror {
+    /// Opens two directories to write to them: makes them a mirror where there is no store in either;
+    /// makes both equal; or goes on with one, and begins to fill the other one.
+    ///
+    /// # Errors
+    /// [`DisksError::Sides`], [`DisksError::Locked`], and those of the disks.
+    pub fn open(options: MirrorOptions) -> Result<Self, DisksError> {
+        let mut witness = None;
+        if let Some((disk, name)) = &options.witness {
+            witness = Some(WitnessFile::open(Arc::clone(disk), name)?);
+        }
+        let opening = MirrorOpening {
+            bare: options
+                .disks
+                .clone()
+                .map(|disk| -> Arc<dyn Fs> { Arc::new(UnmarkedFs { disk, mark: side_mark_path() }) }),
+            options,
+        };
+        opening.run(witness)
+    }
+
+    /// The disk of both.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        Arc::new(self.fs.clone())
+    }
+
+    /// The use of each side.
+    pub fn uses(&self) -> [SideUse; 2] {
+        Side::BOTH.map(|side| self.fs.use_of(side))
+    }
+
+    /// The generation in force.
+    pub fn generation(&self) -> Generation {
+        self.keeper.generation()
+    }
+
+    fn filled(&self) -> Option<Side> {
+        Side::BOTH.into_iter().find(|side| self.fs.use_of(*side) == SideUse::Filled)
+    }
+
+    /// Copies one segment to the side that is being filled, or makes that side whole where nothing is
+    /// left. `gate` is told the bytes, and may end the copy. One thread at a time calls this.
+    ///
+    /// # Errors
+    /// Of the disks, and of `gate`: the next call begins with the segment again.
+    pub fn fill_step(&self, gate: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<FillStep, DisksError> {
+        let Some(side) = self.filled() else { return Ok(FillStep::Nothing) };
+        let mut to_copy = self.to_copy.lock().expect(NOT_POISONED);
+        if to_copy.is_empty() {
+            *to_copy = fill::lacking(&self.fs, side)?;
+        }
+        let Some((id, _)) = to_copy.last().copied() else {
+            self.join(side)?;
+            return Ok(FillStep::Joined);
+        };
+        fill::copy_segment(&self.fs, side, id, gate)?;
+        to_copy.pop();
+        let left_bytes = to_copy.iter().map(|(_, bytes)| bytes).sum();
+        Ok(FillStep::Copied { left_bytes })
+    }
+
+    /// Writes anew the sealed segments of a side that have bad bytes, with those of the other side.
+    ///
+    /// # Errors
+    /// Of the disks.
+    pub fn repair_step(&self) -> Result<RepairReport, DisksError> {
+        self.repairs.lock().expect(NOT_POISONED).step(&self.fs)
+    }
+
+    /// Files that were written anew since the start.
+    pub fn repaired_files(&self) -> u64 {
+        self.repairs.lock().expect(NOT_POISONED).files()
+    }
+
+    /// Lets the scrub read that side from now on, while it is whole.
+    pub fn scrub_from(&self, side: Side) {
+        self.fs.read_uncached_from(side);
+    }
+
+    /// Makes a side that has all a whole one.
+    fn join(&self, side: Side) -> io::Result<()> {
+        self.fs.join(|| {
+            fill::remove_stale(self.fs.disk_of(side).as_ref())?;
+            for dir in ["", "data", "meta"] {
+                self.fs.disk_of(side).sync_dir(dir)?;
+            }
+            // The new one first: a generation counts once all of its members have it.
+            self.keeper.begin_generation(&[side, side.other()], u64::MAX)
+        })
+    }
+}
+
+fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
+    disk.lock(LOCK).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => DisksError::Locked,
+        _ => error.into(),
+    })
+}
+
+/// A side that is locked.
+struct TakenSide {
+    mark: MarkFile,
+    lock: Box<dyn Lock>,
+}
+
+/// Two directories that are being opened.
+struct MirrorOpening {
+    options: MirrorOptions,
+    /// The disks without the marks.
+    bare: [Arc<dyn Fs>; 2],
+}
+
+impl MirrorOpening {
+    fn run(self, witness: Option<WitnessFile>) -> Result<DiskMirror, DisksError> {
+        let mut files = [None, None];
+        let mut held = Vec::new();
+        let mut silent = None;
+        for side in Side::BOTH {
+            match self.take(side) {
+                Ok(Some(taken)) => {
+                    files[side.index()] = Some(taken.mark);
+                    held.push(taken.lock);
+                }
+                Ok(None) => {}
+                Err(DisksError::Locked) => return Err(DisksError::Locked),
+                // The other one may be all that is needed.
+                Err(error) => {
+                    log::error!("{}: {error}", self.name(side));
+                    silent = Some(error);
+                }
+            }
+        }
+        if silent.is_none() && self.may_be_made(&files) {
+            if witness.as_ref().is_some_and(WitnessFile::is_there) {
+                return Err(self.refused(SidesRefusal::NoMark));
+            }
+            // Only a start that was cut off has left a mark, and its lock is taken again with the other one.
+            held.clear();
+            for disk in &self.options.disks {
+                held.push(lock(disk.as_ref())?);
+            }
+            let marks = self.create(witness)?;
+            return Ok(self.mirror(marks, [SideUse::Whole; 2], Side::First, held));
+        }
+        let found = [files[0].as_ref().map(MarkFile::mark), files[1].as_ref().map(MarkFile::mark)];
+        let Some(mirror) = found.iter().flatten().next().map(|mark| mark.mirror) else {
+            return Err(silent.unwrap_or_else(|| self.refused(SidesRefusal::NoMark)));
+        };
+        let remembered = match &witness {
+            Some(witness) => witness.generation(mirror).map_err(|refusal| self.refused(refusal))?,
+            None => None,
+        };
+        let accepted =
+            Accepted { degraded: self.options.accepts_degraded, outdated: self.options.accepts_outdated };
+        let plan = plan_start(found, remembered, accepted).map_err(|refusal| self.refused(refusal))?;
+        let source = Side::BOTH[plan.source];
+        let Some(mark) = found[plan.source] else { return Err(self.refused(SidesRefusal::NoMark)) };
+        let generation = mark.generation.clone();
+        let is_remembered = remembered == Some(&generation);
+        let marks = Marks { mirror, files, witness, generation };
+        if plan.other == OtherSide::Level {
+            let levelled = level::level([self.bare[0].as_ref(), self.bare[1].as_ref()]);
+            if let Err(error) = levelled {
+                let Some(failed) = self.failed_side() else { return Err(error) };
+                // The other one has all that was acknowledged.
+                log::error!("{}: {error}", self.name(failed));
+                return self.start_alone(marks, failed.other(), OtherSide::Leave, held);
+            }
+            let opened = self.mirror(marks, [SideUse::Whole; 2], source, held);
+            if !is_remembered {
+                opened.keeper.write_witness()?;
+            }
+            return Ok(opened);
+        }
+        self.start_alone(marks, source, plan.other, held)
+    }
+
+    /// The side whose disk fails, if it is one of both.
+    fn failed_side(&self) -> Option<Side> {
+        let fails = |side: &Side| self.bare[side.index()].sync_dir(FileKind::Log.dir()).is_err();
+        let failed: Vec<_> = Side::BOTH.into_iter().filter(fails).collect();
+        match failed[..] {
+            [side] => Some(side),
+            _ => None,
+        }
+    }
+
+    /// Goes on with one side, in a generation of its own.
+    fn start_alone(
+        self,
+        marks: Marks,
+        source: Side,
+        other: OtherSide,
+        held: Vec<Box<dyn Lock>>,
+    ) -> Result<DiskMirror, DisksError> {
+        let keeper = self.keeper(marks);
+        // What is sealed on both is equal: a segment is sealed once all that it has is durable. One that
+        // this side goes on with may have a footer on the other one, after bytes that nobody was told of.
+        let sealed_below = fill::lowest_unsealed(self.bare[source.index()].as_ref())?;
+        keeper.begin_generation(&[source], sealed_below)?;
+        let mut uses = [SideUse::Out; 2];
+        uses[source.index()] = SideUse::Whole;
+        if let OtherSide::Fill { sealed_below } = other {
+            match self.begin_filling(&keeper, source, sealed_below.unwrap_or(0)) {
+                Ok(()) => uses[source.other().index()] = SideUse::Filled,
+                Err(error) => log::error!("{}: {error}: it is not filled", self.name(source.other())),
+            }
+        }
+        log::warn!("the store is in {} alone", self.name(source));
+        Ok(self.mirror_of(keeper, uses, source, held))
+    }
+
+    fn begin_filling(&self, keeper: &MarkKeeper, source: Side, sealed_below: u64) -> Result<(), DisksError> {
+        let side = source.other();
+        let from = self.bare[source.index()].as_ref();
+        let to = self.bare[side.index()].as_ref();
+        log::info!("{} is filled from {}", self.name(side), self.name(source));
+        // By its old generation it is known what is equal, until all else has gone.
+        keeper.mark_filling(side, false)?;
+        fill::keep_equal(from, to, sealed_below)?;
+        keeper.mark_filling(side, true)?;
+        fill::copy_unsealed(from, to)
+    }
+
+    /// Whether neither directory has any file of a store, or more than the mark of a start that was cut
+    /// off between the two marks.
+    fn may_be_made(&self, files: &[Option<MarkFile>; 2]) -> bool {
+        let marks: Vec<_> = files.iter().flatten().map(MarkFile::mark).collect();
+        let was_cut_off = match marks[..] {
+            [] => true,
+            [mark] => mark.is_first(),
+            _ => false,
+        };
+        was_cut_off && self.bare.iter().all(|disk| matches!(holds_store(disk.as_ref()), Ok(false)))
+    }
+
+    /// Makes a mirror of two directories without a store.
+    fn create(&self, witness: Option<WitnessFile>) -> Result<Marks, DisksError> {
+        let entropy = self.options.entropy.as_ref();
+        let now = self.options.clock.now();
+        let mirror = StoreId(random_id(entropy));
+        let ids = [SideId(random_id(entropy)), SideId(random_id(entropy))];
+        let generation = Generation::first(GenerationId(random_id(entropy)), ids.to_vec(), now);
+        let mut files = [None, None];
+        for side in Side::BOTH {
+            let mark = SideMark {
+                mirror,
+                side: ids[side.index()],
+                number: 1,
+                state: SideState::Whole,
+                generation: generation.clone(),
+            };
+            let disk = self.options.disks[side.index()].as_ref();
+            files[side.index()] = Some(MarkFile::create(disk, mark, now)?);
+        }
+        let mut marks = Marks { mirror, files, witness, generation };
+        marks.write_witness(now)?;
+        Ok(marks)
+    }
+
+    /// Locks a directory that is a side, and opens its mark; `None` where it has none.
+    ///
+    /// # Errors
+    /// [`DisksError::Locked`]; [`DisksError::BadMark`], and those of the disk: it is not used then.
+    fn take(&self, side: Side) -> Result<Option<TakenSide>, DisksError> {
+        let disk = &self.options.disks[side.index()];
+        if MarkFile::read(disk.as_ref())?.is_none() {
+            return Ok(None);
+        }
+        let lock = lock(disk.as_ref())?;
+        Ok(MarkFile::open(disk.as_ref())?.map(|mark| TakenSide { mark, lock }))
+    }
+
+    fn keeper(&self, marks: Marks) -> MarkKeeper {
+        MarkKeeper::new(marks, Arc::clone(&self.options.entropy), Arc::clone(&self.options.clock))
+    }
+
+    fn mirror(self, marks: Marks, uses: [SideUse; 2], source: Side, held: Vec<Box<dyn Lock>>) -> DiskMirror {
+        let keeper = self.keeper(marks);
+        self.mirror_of(keeper, uses, source, held)
+    }
+
+    fn mirror_of(
+        self,
+        keeper: MarkKeeper,
+        uses: [SideUse; 2],
+        source: Side,
+        held: Vec<Box<dyn Lock>>,
+    ) -> DiskMirror {
+        let keeper = Arc::new(keeper);
+        let as_keeper: Arc<dyn crate::fs::SideKeeper> = keeper.clone();
+        let fs = MirroredFs::new(self.bare, uses, source, as_keeper, self.options.patience, held);
+        DiskMirror { fs, keeper, to_copy: Mutex::default(), repairs: Mutex::default() }
+    }
+
+    fn name(&self, side: Side) -> std::path::Display<'_> {
+        self.options.names[side.index()].display()
+    }
+
+    fn refused(&self, refusal: SidesRefusal) -> DisksError {
+        DisksError::Sides { sides: self.options.names.clone(), refusal }
+    }
+}
