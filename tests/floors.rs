@@ -35,7 +35,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// What the unit tests of a module may name beside that: those of the store verify what they wrote.
-const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["keys", "offline", "vault"])];
+const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["disks", "keys", "offline", "vault"])];
 
 /// What `ops` may name of `auth`: the proof, who it is about, and what else it may be asked.
 const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
-use siltstone::disks::{DisksError, StoreDirectories};
+use siltstone::disks::{DisksError, MirrorPlaces, OtherUse, StoreDirectories};
 use siltstone::format::FAST_MARK;
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::{Fs, OsFs, absolute};
 use siltstone::store::{StoreCreation, check_first_start};
 use siltstone::vault::{
     KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of, open_disk,
@@ -35,9 +35,37 @@ pub(crate) struct DataDir {
     #[arg(long, value_name = "DIR", env = "SILTSTONE_FAST_DIR", global = true)]
     fast_dir: Option<PathBuf>,
 
+    /// The two directories of a mirrored store, in place of --data-dir: the one that counts is read.
+    /// Nothing is written to them, but by `disk`
+    #[arg(long, value_name = "A=B", env = "SILTSTONE_MIRROR", global = true)]
+    #[arg(value_parser = Mirrored::parse, conflicts_with = "fast_dir")]
+    mirror: Option<Mirrored>,
+
+    /// File on a third disk that notes which side of --mirror counts
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_PAIR_WITNESS", global = true)]
+    pair_witness: Option<PathBuf>,
+
+    /// Take a side of --mirror that may lack what the other one has, which is lost
+    #[arg(long, global = true)]
+    accept_degraded: bool,
+
+    /// Take a side of --mirror that was dropped, and lacks what was written since
+    #[arg(long, global = true)]
+    accept_outdated: bool,
+
     /// File with the key or the passphrase of an encrypted data directory
     #[arg(long, value_name = "FILE", env = "SILTSTONE_STORE_KEY_FILE", global = true)]
     store_key_file: Option<PathBuf>,
+}
+
+/// The directories of `--mirror`.
+#[derive(Debug, Clone)]
+struct Mirrored([PathBuf; 2]);
+
+impl Mirrored {
+    fn parse(text: &str) -> Result<Self, String> {
+        MirrorPlaces::parse(text).map(Self)
+    }
 }
 
 impl Deref for DataDir {
@@ -56,8 +84,39 @@ impl DataDir {
 
     /// A directory that the same key opens, which may be this one.
     pub(crate) fn beside(&self, dir: &Path) -> Self {
-        let fast_dir = self.fast_dir.clone().filter(|_| dir == &**self);
-        Self { dir: Some(dir.to_owned()), fast_dir, store_key_file: self.store_key_file.clone() }
+        let mut beside = self.clone();
+        let is_same = absolute(dir).is_ok_and(|dir| absolute(self).is_ok_and(|own| own == dir));
+        if !is_same {
+            beside.fast_dir = None;
+            beside.mirror = None;
+        }
+        beside.dir = Some(dir.to_owned());
+        beside
+    }
+
+    /// Takes the side of a mirror that counts for the directory. Where none does, the first one is, and
+    /// what needs the store says why.
+    pub(crate) fn choose_side(&mut self) {
+        let Some(places) = self.mirror() else { return };
+        let source = places.home().map_or(0, |home| home.source);
+        self.dir = Some(places.sides[source].clone());
+    }
+
+    /// The two directories of a mirror, as the options name them.
+    pub(crate) fn mirror(&self) -> Option<MirrorPlaces> {
+        self.mirror.as_ref().map(|mirror| MirrorPlaces {
+            sides: mirror.0.clone(),
+            witness: self.pair_witness.clone(),
+            accepts_degraded: self.accept_degraded,
+            accepts_outdated: self.accept_outdated,
+        })
+    }
+
+    /// The other side of a mirror, where it has the same files or gets them.
+    pub(crate) fn other_side(&self) -> Option<PathBuf> {
+        let places = self.mirror()?;
+        let home = places.home().ok().filter(|home| home.other != OtherUse::Missing)?;
+        Some(places.sides[1 - home.source].clone())
     }
 
     /// The fast directory, as the options name it.
@@ -67,7 +126,10 @@ impl DataDir {
 
     /// The directories of the store.
     pub(crate) fn directories(&self) -> StoreDirectories {
-        StoreDirectories::new(self, self.fast_dir.as_deref())
+        match self.mirror() {
+            Some(places) => StoreDirectories::mirrored(places),
+            None => StoreDirectories::new(self, self.fast_dir.as_deref()),
+        }
     }
 
     fn has_no_store(&self) -> bool {

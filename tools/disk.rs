@@ -1,15 +1,16 @@
 //! The commands `disk`.
 
+use std::fmt;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltstone::base::{Clock, OsEntropy, SystemClock};
-use siltstone::disks::{ChangeProgress, DisksError, LostPair};
-use siltstone::format::FileKind;
+use siltstone::disks::{ChangeProgress, DisksError, LostPair, MirrorPlaces};
+use siltstone::format::{FileKind, SideState};
 use siltstone::fs::{Fs as _, OsFs};
 use siltstone::log::list_numbers;
 use siltstone::offline::drop_lost;
@@ -32,7 +33,16 @@ Without either, `lost` makes a store of the data directory alone: it goes on wit
 bytes were on the dead disk. Mirrors and webhooks begin anew: fetch back first what a mirror has. With --discard-log the copy is given
 up, too: `rebuild` makes a log from the segments then, which restores less.
 
+A store can also have two directories with the same bytes on two disks, and go on without either: name both with --mirror A=B in place
+of --data-dir. `add` makes a mirror of a store in A and an empty directory B, which the next start of the server fills. `replace` names
+an empty directory in the place of a side that is lost. Where each side has gone on without the other, `resolve` keeps one: the other is
+no side any more, its files stay, and it is a store of its own for --data-dir. For all of them the server must be stopped.
+
 Examples:
+  siltstone-tools --mirror /srv/one=/srv/two disk add
+      From now on: siltstone --mirror /srv/one=/srv/two
+  siltstone-tools --mirror /srv/one=/srv/new disk replace
+  siltstone-tools --mirror /srv/one=/srv/two disk resolve --keep /srv/two
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk add
       From now on: siltstone --data-dir /srv/hdd --fast-dir /srv/ssd
   siltstone-tools --data-dir /srv/hdd --fast-dir /srv/ssd disk list
@@ -46,6 +56,11 @@ Exit status:
   1  the fast directory was given up, and objects with it
   2  nothing was changed: a server uses the directories, they do not belong together, no space, or wrong arguments";
 
+const MIRRORED: &str =
+    "the store has a second side, which the next start fills: start the server with --mirror";
+const REPLACED: &str = "the next start of the server fills it";
+const SET_ASIDE: &str = "it is no side any more, and its files stay: move them away, and name an empty directory in its place with \
+                         siltstone-tools disk replace";
 const ADDED: &str = "the log is in the fast directory now: start the server with --fast-dir, too";
 const DRAINED: &str = "all of the store is in the data directory: start the server without --fast-dir";
 const DISCARDED: &str = "the fast directory and the log are given up: siltstone-tools rebuild makes a log from the segments of the data directory";
@@ -75,8 +90,16 @@ struct LostArguments {
 enum DiskCommand {
     /// Show the directories of the store, their disks, and what is in them; also while a server runs
     List,
-    /// Move the log of a store to the directory of --fast-dir
+    /// Move the log of a store to the directory of --fast-dir; or, with --mirror, give it a second side
     Add,
+    /// Name an empty directory as a side of --mirror, in the place of one that is lost
+    Replace,
+    /// Keep one of two sides of --mirror that have each gone on without the other
+    Resolve {
+        /// The directory to keep
+        #[arg(long, value_name = "SIDE")]
+        keep: PathBuf,
+    },
     /// Move the log and the segments of the directory of --fast-dir back
     Drain,
     /// Give up a fast directory whose disk is dead
@@ -90,6 +113,9 @@ pub(crate) fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
+    if let Some(places) = data_dir.mirror() {
+        return run_mirror(&places, arguments, json, out);
+    }
     let directories = data_dir.directories();
     let mut meter = Meter::start(json);
     let mut shown = |progress: ChangeProgress| {
@@ -100,6 +126,9 @@ pub(crate) fn run(
     }
     let changed = match &arguments.command {
         DiskCommand::List => return list(data_dir, json, out),
+        DiskCommand::Replace | DiskCommand::Resolve { .. } => {
+            return Err(Failure::Command("name both directories with --mirror A=B".to_owned()));
+        }
         DiskCommand::Add => directories.add(&OsEntropy, SystemClock.now(), &mut shown).map(|()| ADDED),
         DiskCommand::Drain => directories.drain(&mut shown).map(|()| DRAINED),
         DiskCommand::Lost(LostArguments { discard_log: true, .. }) => {
@@ -118,6 +147,88 @@ pub(crate) fn run(
         writeln!(out, "{}: {follows}", data_dir.display())?;
     }
     Ok(Outcome::Success)
+}
+
+/// Runs a command on a mirror.
+fn run_mirror(
+    places: &MirrorPlaces,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let failed = |error: DisksError| Failure::Command(error.to_string());
+    let now = SystemClock.now();
+    let (dir, follows) = match &arguments.command {
+        DiskCommand::List => return list_sides(places, json, out),
+        DiskCommand::Add => {
+            places.add(&OsEntropy, now).map_err(failed)?;
+            (places.sides[0].as_path(), MIRRORED)
+        }
+        DiskCommand::Replace => (places.replace(&OsEntropy, now).map_err(failed)?, REPLACED),
+        DiskCommand::Resolve { keep } => {
+            let keep = places.sides.iter().position(|side| side == keep);
+            let keep = keep
+                .ok_or_else(|| Failure::Command("--keep: name one of the two of --mirror A=B".to_owned()))?;
+            (places.resolve(keep, now).map_err(failed)?, SET_ASIDE)
+        }
+        DiskCommand::Drain | DiskCommand::Lost(_) => {
+            return Err(Failure::Command(
+                "this is done to a fast directory: name it with --fast-dir".to_owned(),
+            ));
+        }
+    };
+    if json {
+        show::json(out, &json!({ "done": true }))?;
+    } else {
+        writeln!(out, "{}: {follows}", dir.display())?;
+    }
+    Ok(Outcome::Success)
+}
+
+/// Shows both sides, and what a start would do with them.
+fn list_sides(places: &MirrorPlaces, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let described = places.described().map_err(|error| Failure::Command(error.to_string()))?;
+    let home = places.home();
+    let mut rows = Vec::new();
+    for (at, side) in described.iter().enumerate() {
+        let state = side.mark.as_ref().map_or("none", |mark| word_for(mark.state));
+        let counts = home.as_ref().is_ok_and(|home| home.source == at);
+        // A disk that does not answer has no figures.
+        let looked = ListedDirectory::look("side", &side.dir).ok();
+        let generation = side.mark.as_ref().map(|mark| &mark.generation);
+        let begun = generation.map(|generation| generation.begun.to_iso8601());
+        if json {
+            let mut row = looked
+                .as_ref()
+                .map_or_else(|| json!({ "role": "side", "dir": side.dir }), ListedDirectory::described);
+            row["state"] = json!(state);
+            row["counts"] = json!(counts);
+            row["generation"] = json!(generation.map(|generation| generation.id.to_string()));
+            row["begun"] = json!(begun);
+            row["members"] = json!(generation.map(|generation| generation.members.len()));
+            rows.push(row);
+            continue;
+        }
+        let since = begun.map_or_else(String::new, |begun| format!(" in the generation of {begun}"));
+        let read = if counts { ", read by a start" } else { "" };
+        let disk = looked.map_or_else(|| "it does not answer".to_owned(), |found| found.to_string());
+        writeln!(out, "side {}: {state}{since}{read}; {disk}", side.dir.display())?;
+    }
+    let refusal = home.err();
+    if json {
+        show::json(out, &json!({ "sides": rows, "refusal": refusal.map(|refusal| refusal.to_string()) }))?;
+    } else if let Some(refusal) = refusal {
+        writeln!(out, "a start is refused: {refusal}")?;
+    }
+    Ok(Outcome::Success)
+}
+
+fn word_for(state: SideState) -> &'static str {
+    match state {
+        SideState::Whole => "whole",
+        SideState::Filling => "filling",
+        SideState::Told => "told",
+    }
 }
 
 /// Makes a store of the data directory alone.
@@ -214,6 +325,15 @@ impl<'d> ListedDirectory<'d> {
     }
 }
 
+impl fmt::Display for ListedDirectory<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let free = ByteSize(self.free_bytes);
+        let total = ByteSize(self.total_bytes);
+        let bytes = ByteSize(self.segment_bytes);
+        write!(f, "{free} of {total} free, {} segments with {bytes}", self.segments)
+    }
+}
+
 fn list(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let failed = |error: DisksError| data_dir.failed(&error);
     data_dir.directories().open().map_err(failed)?;
@@ -226,11 +346,7 @@ fn list(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
         return Ok(Outcome::Success);
     }
     for found in &listed {
-        let ListedDirectory { role, dir, segments, .. } = found;
-        let free = ByteSize(found.free_bytes);
-        let total = ByteSize(found.total_bytes);
-        let bytes = ByteSize(found.segment_bytes);
-        writeln!(out, "{role} {}: {free} of {total} free, {segments} segments with {bytes}", dir.display())?;
+        writeln!(out, "{} {}: {found}", found.role, found.dir.display())?;
     }
     Ok(Outcome::Success)
 }

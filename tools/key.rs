@@ -13,6 +13,7 @@ use siltstone::fs::SecretFile;
 use siltstone::keys::{self, KeyRing, RingKey};
 use siltstone::vault::is_inside;
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::show;
 
@@ -91,13 +92,14 @@ enum KeyCommand {
 
 /// Runs a command on a ring.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let path = arguments.keys_file.clone().unwrap_or_else(|| data_dir.join(NAME));
-    let ring = RingFile(SecretFile::new(path));
+    let in_data_dir =
+        SecretFile::new(data_dir.join(NAME)).with_copy(data_dir.other_side().map(|other| other.join(NAME)));
+    let ring = RingFile(arguments.keys_file.clone().map_or(in_data_dir, SecretFile::new));
     match &arguments.command {
         KeyCommand::Create { file } => create(&RingFile(SecretFile::new(file.clone())), json, out),
         KeyCommand::Add { name } => add(&ring, name.as_deref(), json, out),

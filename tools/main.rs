@@ -176,7 +176,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let mut line = CommandLine::parse();
+    line.data_dir.choose_side();
     // Before the first secret is read.
     if let Err(error) = forbid_core_files() {
         eprintln!("siltstone-tools: a crash may write keys to a core file: {error}");

@@ -283,6 +283,10 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         !matches!(command, CliCommand::Completions(_) | CliCommand::Man(_) | CliCommand::Config(_));
     if let CliCommand::Server(arguments) = &command {
         arguments.apply(&mut options, &mut notes)?;
+    }
+    let serves = matches!(command, CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby);
+    let problem = data_dir::choose_side(&mut options, serves)?;
+    if matches!(command, CliCommand::Server(_)) {
         data_dir::take_bucket_directories(&mut options, &mut notes)?;
     }
     let mut log_level = options.logs.log_level;
@@ -292,6 +296,9 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         log_level = log_level.min(LogLevel::Warn);
     }
     logging::start(log_level, options.logs.log_format);
+    if let Some(problem) = problem {
+        log::warn!("{problem}");
+    }
     let is_standby = matches!(command, CliCommand::Standby);
     match command {
         CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby => {
@@ -357,6 +364,7 @@ fn serve(
     let secrets = secrets(options, environment, &mut notes)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
+    data_dir::check_mirror(options, &sections)?;
     serve::serve(options, sections, secrets, manager, promoted)
 }
 
@@ -371,6 +379,6 @@ fn secrets(
 ) -> Result<ServerSecrets, CliError> {
     let keys = AdministratorKeys::from_environment(environment, notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-    let users = UsersFile::new(options.start.users_path(), keys);
+    let users = UsersFile::of(options, keys);
     Ok(ServerSecrets { users, keys: KeysFile::of(options, environment) })
 }

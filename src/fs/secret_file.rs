@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::{Fs, OsFs};
 
@@ -14,12 +15,53 @@ const SECRET_MODE: u32 = 0o600;
 #[derive(Debug, Clone)]
 pub struct SecretFile {
     path: PathBuf,
+    /// The same file on the other side of a mirror.
+    copy: Option<PathBuf>,
 }
 
 impl SecretFile {
     /// The file at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path }
+        Self { path, copy: None }
+    }
+
+    /// The same, which has a copy: each change is made there, too, after it was made here.
+    #[must_use]
+    pub fn with_copy(self, copy: Option<PathBuf>) -> Self {
+        Self { copy, ..self }
+    }
+
+    /// Makes the file and its copy equal, where one of them is missing or differs. The file counts; with
+    /// `newer_counts`, the one that was changed last does.
+    ///
+    /// # Errors
+    /// The copy counts, and cannot be copied; with the path.
+    pub fn make_level(&self, newer_counts: bool) -> Result<(), String> {
+        let Some(copy) = &self.copy else { return Ok(()) };
+        let one = fs::read(&self.path);
+        let other = fs::read(copy);
+        let is_equal = matches!((&one, &other), (Ok(one), Ok(other)) if one == other);
+        if is_equal || one.is_err() && other.is_err() {
+            return Ok(());
+        }
+        if newer_counts && changed_at(copy) > changed_at(&self.path) {
+            return replicate(copy, &self.path).map_err(|error| {
+                format!("cannot copy {} to {}: {error}", copy.display(), self.path.display())
+            });
+        }
+        if self.exists() {
+            self.update_copy();
+        }
+        Ok(())
+    }
+
+    /// Makes the copy equal. It is no error where that fails: the file counts, and the next start of the
+    /// server copies it again.
+    fn update_copy(&self) {
+        let Some(copy) = &self.copy else { return };
+        if let Err(error) = replicate(&self.path, copy) {
+            log::warn!("{} is not copied to {}: {error}", self.path.display(), copy.display());
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -46,7 +88,9 @@ impl SecretFile {
     /// Errors of the disk, with the path.
     pub fn create(&self, text: &str) -> Result<(), String> {
         write(&self.path, text, None, SECRET_MODE)
-            .map_err(|error| format!("cannot create {}: {error}", self.path.display()))
+            .map_err(|error| format!("cannot create {}: {error}", self.path.display()))?;
+        self.update_copy();
+        Ok(())
     }
 
     /// Replaces the text by the result of `change`, and keeps the owner, the group and the mode of
@@ -78,7 +122,9 @@ impl SecretFile {
             Err(error) => return Err(self.unchanged(&error)),
         };
         let text = change(text.as_deref())?;
-        write(&path, &text, Some(owner), mode).map_err(|error| self.unchanged(&error))
+        write(&path, &text, Some(owner), mode).map_err(|error| self.unchanged(&error))?;
+        self.update_copy();
+        Ok(())
     }
 
     fn unchanged(&self, error: &io::Error) -> String {
@@ -96,6 +142,20 @@ impl SecretFile {
 fn kept_mode(mode: u32) -> u32 {
     let mode = mode & 0o777;
     if mode & 0o007 == 0 { mode } else { SECRET_MODE }
+}
+
+/// When a file was changed; `None` where it is missing.
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Gives `to` the text, the owner and the mode of `from`.
+fn replicate(from: &Path, to: &Path) -> io::Result<()> {
+    // The target of a symbolic link is replaced, not the link.
+    let to = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+    let text = fs::read_to_string(from)?;
+    let metadata = fs::metadata(from)?;
+    write(&to, &text, Some((metadata.uid(), metadata.gid())), kept_mode(metadata.mode()))
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -211,5 +271,54 @@ mod tests {
         file.edit(|text| Ok(format!("{}b", text.unwrap()))).unwrap();
         assert!(fs::symlink_metadata(file.path()).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(dir.path().join("etc/secrets")).unwrap(), "ab");
+    }
+
+    #[test]
+    fn each_change_is_made_in_the_copy_too_and_a_copy_that_fails_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("b/secrets");
+        let file = SecretFile::new(dir.path().join("a/secrets")).with_copy(Some(copy.clone()));
+        file.create("one").unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "one");
+        assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, SECRET_MODE);
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        file.edit(|_| Ok("two".to_owned())).unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "two");
+        assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o640);
+        fs::remove_dir_all(dir.path().join("b")).unwrap();
+        fs::write(dir.path().join("b"), "no directory").unwrap();
+        file.edit(|_| Ok("three".to_owned())).unwrap();
+        assert_eq!(file.read().unwrap(), "three");
+        file.make_level(false).unwrap();
+    }
+
+    #[test]
+    fn a_copy_that_differs_is_made_equal_from_the_one_that_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("b");
+        let file = SecretFile::new(dir.path().join("a")).with_copy(Some(copy.clone()));
+        file.make_level(true).unwrap();
+        assert!(!copy.exists(), "there is neither");
+        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let write = |path: &Path, text: &str, is_old: bool| {
+            fs::write(path, text).unwrap();
+            if is_old {
+                fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+            }
+        };
+        for (newer_counts, file_is_old, expected) in
+            [(false, false, "file"), (false, true, "file"), (true, false, "file"), (true, true, "copy")]
+        {
+            write(file.path(), "file", file_is_old);
+            write(&copy, "copy", !file_is_old);
+            file.make_level(newer_counts).unwrap();
+            let both = [file.path(), &copy].map(|path| fs::read_to_string(path).unwrap());
+            assert_eq!(both, [expected; 2], "{newer_counts} {file_is_old}");
+        }
+        fs::remove_file(file.path()).unwrap();
+        file.make_level(false).unwrap();
+        assert!(!file.exists(), "only the file counts");
+        file.make_level(true).unwrap();
+        assert_eq!(file.read().unwrap(), "copy");
     }
 }

@@ -91,6 +91,7 @@ pub use iam_changes::{IamChange, ProviderTrust, RoleTrust};
 use last_hour::LastHour;
 pub use last_hour::{BusyName, BusyNames};
 use metrics::Metrics;
+pub use metrics::{MirrorSide, MirrorSides};
 pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
@@ -152,6 +153,7 @@ pub struct Service {
     webhooks: WebhookFigures,
     mirrors: Arc<Mirrors>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
+    sides: Option<Box<SidesSource>>,
     metrics_token: Option<Arc<MetricsToken>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
@@ -175,6 +177,9 @@ enum Origin {
 
 /// Says when the certificate of the server expires, if that is known.
 type CertificateExpiry = dyn Fn() -> Option<Timestamp> + Send + Sync;
+
+/// Tells the state of the two sides of a mirrored store.
+type SidesSource = dyn Fn() -> MirrorSides + Send + Sync;
 
 /// Records the outcomes of requests: metrics, access log and audit log.
 #[derive(Clone)]
@@ -252,6 +257,7 @@ impl Service {
             webhooks: WebhookFigures::new(),
             mirrors: Arc::default(),
             certificate_expiry: None,
+            sides: None,
             metrics_token: None,
             recorder,
             users: None,
@@ -271,6 +277,12 @@ impl Service {
         expires: impl Fn() -> Option<Timestamp> + Send + Sync + 'static,
     ) -> Self {
         Self { certificate_expiry: Some(Box::new(expires)), ..self }
+    }
+
+    /// The same service, whose metrics show the two sides of a mirrored store.
+    #[must_use]
+    pub fn with_sides(self, sides: impl Fn() -> MirrorSides + Send + Sync + 'static) -> Self {
+        Self { sides: Some(Box::new(sides)), ..self }
     }
 
     /// The same service, whose metrics are also for clients that state the token.

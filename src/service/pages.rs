@@ -172,6 +172,7 @@ impl Service {
         if let Some(expires) = self.certificate_expires() {
             metrics::certificate(&mut page, expires);
         }
+        metrics::sides(&mut page, self.mirror_sides().as_ref());
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::fast_disk(&mut page, self.context.store.fast_disk());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());

@@ -1,7 +1,7 @@
 //! Questions of pages: what a user may do, and the content of buckets. No request is recorded for
 //! them.
 
-use super::{NotedRequests, Service};
+use super::{MirrorSides, NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
 use crate::ops::{
@@ -220,6 +220,11 @@ impl Service {
     /// The time at which the certificate of the server expires; `None` without TLS.
     pub fn certificate_expires(&self) -> Option<Timestamp> {
         self.certificate_expiry.as_ref().and_then(|expires| expires())
+    }
+
+    /// The two sides of a mirrored store; `None` where it has one directory.
+    pub fn mirror_sides(&self) -> Option<MirrorSides> {
+        self.sides.as_ref().map(|sides| sides())
     }
 
     /// The last requests that failed, and the last slow ones.

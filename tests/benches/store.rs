@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
+use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::disks::{DiskMirror, MirrorOptions};
 use siltstone::format::{BucketRecord, ETag, Entry, ObjectControls, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs, SplitFs};
 use siltstone::index::{Index, ListQuery};
@@ -38,6 +40,7 @@ fn main() {
     commits(&dir.join("commit"), pair);
     commits_beside_moving(&dir.join("moving"));
     commits_on_two_disks(&dir.join("disks"));
+    commits_on_a_mirror(&dir.join("mirror"));
     reads(&dir.join("read"));
     listings();
     std::fs::remove_dir_all(&dir).expect("the directory was made above");
@@ -214,7 +217,53 @@ fn commits_on_two_disks(dir: &Path) {
         ("both", open_on(Arc::new(pair))),
         ("the slow disk", open_on(slow("slow"))),
     ];
-    for (_, store) in &stores {
+    commits_in_turn(&stores);
+}
+
+/// Single commits of small objects on one disk, on two as a mirror, and on a mirror that has lost one of
+/// them; alone, and beside large objects. All directories are on one file system, but for the syncs of
+/// the slow ones.
+fn commits_on_a_mirror(dir: &Path) {
+    let sync_time = Duration::from_millis(10);
+    let disk = |name: &str| -> Arc<dyn Fs> {
+        let disk = OsFs::new(dir.join(name));
+        disk.create_root().expect("the directory can be made");
+        Arc::new(disk)
+    };
+    let slow = |name: &str| -> Arc<dyn Fs> {
+        let disk = OsFs::new(dir.join(name));
+        disk.create_root().expect("the directory can be made");
+        Arc::new(SlowDisk { disk, sync_time })
+    };
+    drop(open_on(mirror_of([disk("left"), disk("lost")])));
+    std::fs::remove_dir_all(dir.join("lost")).expect("it was made above");
+    let stores = [
+        ("a disk", open_on(disk("single"))),
+        ("a mirror", open_on(mirror_of([disk("first"), disk("second")]))),
+        ("a mirror with one side", open_on(mirror_of([disk("left"), disk("lost")]))),
+        ("a slow disk", open_on(slow("slow"))),
+        ("a mirror of slow disks", open_on(mirror_of([slow("slow1"), slow("slow2")]))),
+    ];
+    commits_in_turn(&stores);
+}
+
+fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> Arc<dyn Fs> {
+    let options = MirrorOptions {
+        names: ["first".into(), "second".into()],
+        disks,
+        witness: None,
+        accepts_degraded: true,
+        accepts_outdated: false,
+        patience: Duration::from_secs(30),
+        entropy: Arc::new(OsEntropy),
+        clock: Arc::new(SystemClock),
+    };
+    DiskMirror::open(options).expect("the mirror opens").fs()
+}
+
+/// Commits on each store in turn, alone and beside large objects.
+fn commits_in_turn(stores: &[(&str, Store)]) {
+    for (_, store) in stores {
         store.create_bucket("b", "bench").expect("the bucket is new");
     }
     for (beside, is_loaded) in [("alone", false), ("beside puts of 256 MiB", true)] {

@@ -9,6 +9,7 @@ mod environment;
 mod iam;
 mod keys;
 mod mirror;
+mod mirrored;
 mod moving_in;
 mod placement;
 mod quota;

@@ -3,13 +3,12 @@
 import os
 import re
 import subprocess
-import threading
 import time
 import urllib.request
 
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
 from siltstone import BINARY, clean_environment
+from writers import Writer, read_back
 
 TOOLS = BINARY.with_name("siltstone-tools")
 
@@ -24,37 +23,6 @@ def small_disk(tmp_path):
         pytest.skip(f"no file system can be mounted here: {mounted.stderr}")
     yield place
     subprocess.run(["umount", "-l", place], check=True)
-
-
-class Writer(threading.Thread):
-    """Puts objects of its own until it is told to stop, and remembers what was answered."""
-
-    def __init__(self, server, number):
-        super().__init__()
-        self.server, self.number = server, number
-        self.acknowledged = {}
-        self.is_stopped = False
-
-    def run(self):
-        s3 = self.server.client()
-        at = 0
-        while not self.is_stopped:
-            at += 1
-            key = f"{self.number}/{at}"
-            size = 300_000 if at % 10 == 0 else 60_000
-            body = f"{key} ".encode() * (size // 8)
-            try:
-                s3.put_object(Bucket="data", Key=key, Body=body)
-            except (BotoCoreError, ClientError):
-                # Killed, or full for a while.
-                continue
-            self.acknowledged[key] = body
-
-
-def read_back(server, acknowledged):
-    s3 = server.client()
-    for key, body in acknowledged.items():
-        assert s3.get_object(Bucket="data", Key=key)["Body"].read() == body, key
 
 
 def until(condition, told, seconds=90):
@@ -86,10 +54,7 @@ def test_nothing_that_was_answered_is_lost_on_two_disks(own_server, small_disk, 
             assert all(writer.is_alive() for writer in writers), server.log.read_text()[-3000:]
         server.kill()
         for writer in writers:
-            writer.is_stopped = True
-        for writer in writers:
-            writer.join()
-            acknowledged |= writer.acknowledged
+            acknowledged |= writer.end()
         server.start()
         read_back(server, acknowledged)
     # What is sealed moves, at intervals of its own.

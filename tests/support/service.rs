@@ -11,7 +11,9 @@ use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::s3::ObjectOwnership;
-use siltstone::service::{AuditLog, BucketLogs, Service, ServiceSettings, UserDirectory};
+use siltstone::service::{
+    AuditLog, BucketLogs, MirrorSide, MirrorSides, Service, ServiceSettings, UserDirectory,
+};
 use siltstone::store::{Store, StoreOptions};
 use siltstone::webhook::TargetFigures;
 
@@ -123,6 +125,12 @@ impl InProcess {
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
+        let service = service.with_sides(|| MirrorSides {
+            sides: ["/one", "/two"].map(|dir| MirrorSide { dir: dir.to_owned(), state: "whole" }),
+            left_bytes: 0,
+            repaired_files: 0,
+            waiting_files: 0,
+        });
         let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
         let service =
             service.with_webhooks(vec![Arc::new(TargetFigures::new("thumbs", "https://hooks.example"))]);

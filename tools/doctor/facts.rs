@@ -31,6 +31,23 @@ pub(super) struct HostFacts {
     /// The backup that is to be looked at.
     pub(super) backup: Option<BackupFacts>,
     pub(super) store: StoreFacts,
+    /// The two sides, where the store is mirrored.
+    pub(super) sides: Option<SidesFacts>,
+}
+
+/// The two sides of a mirrored store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SidesFacts {
+    pub(super) dirs: [PathBuf; 2],
+    pub(super) share_disk: bool,
+    /// The file of the witness, where it is on the disk of a side.
+    pub(super) witness_on_side: Option<PathBuf>,
+    /// The reason why a start is refused.
+    pub(super) refusal: Option<String>,
+    /// The side that is missing, or lacks something.
+    pub(super) incomplete: Option<PathBuf>,
+    /// Files beside the store that are on one side alone, or differ.
+    pub(super) unequal: Vec<&'static str>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,13 +8,15 @@ use std::time::{Instant, SystemTime};
 
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
+use siltstone::disks::{MirrorPlaces, OtherUse};
 use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of, share_disk};
 use siltstone::keys::KeyRing;
 use siltstone::offline;
 use siltstone::vault::{DirectoryKeys, is_inside};
 
 use super::facts::{
-    BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, Space, StoreFacts, StoreKeyFacts,
+    BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, SidesFacts, Space, StoreFacts,
+    StoreKeyFacts,
 };
 use crate::data_dir::DataDir;
 
@@ -22,6 +24,8 @@ use crate::data_dir::DataDir;
 const SYNCS: usize = 9;
 /// Files of secrets below the data directory.
 const SECRETS: [&str; 1] = ["users.toml"];
+/// Files beside the store that both sides of a mirror have.
+const SIDE_FILES: [&str; 2] = ["users.toml", KEYS];
 /// The file of the key ring below the data directory.
 const KEYS: &str = "keys.toml";
 
@@ -58,8 +62,38 @@ pub(super) fn gather(data_dir: &DataDir, backup: Option<&Path>) -> io::Result<Ho
         store_key: store_key_of(&data_dir.beside(&dir), store_key_file),
         backup: backup.map(|backup| backup_of(backup, metadata.dev())),
         store: store_of(&data_dir.beside(&dir)),
+        sides: data_dir.mirror().as_ref().map(sides_of),
         dir,
     })
+}
+
+/// The facts of both sides of a mirror.
+fn sides_of(places: &MirrorPlaces) -> SidesFacts {
+    let dirs = places.sides.clone();
+    let [one, other] = &dirs;
+    let of_witness = |witness: &PathBuf| {
+        let dir = witness.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        dirs.iter().any(|side| share_disk(dir, side))
+    };
+    let mut facts = SidesFacts {
+        share_disk: share_disk(one, other),
+        witness_on_side: places.witness.clone().filter(of_witness),
+        dirs: dirs.clone(),
+        ..SidesFacts::default()
+    };
+    match places.home() {
+        Err(error) => facts.refusal = Some(error.to_string()),
+        Ok(home) if home.other == OtherUse::Equal => {
+            facts.unequal = SIDE_FILES.into_iter().filter(|name| !is_equal(name, one, other)).collect();
+        }
+        Ok(home) => facts.incomplete = Some(dirs[1 - home.source].clone()),
+    }
+    facts
+}
+
+/// Whether a file is the same in both directories, or in neither.
+fn is_equal(name: &str, one: &Path, other: &Path) -> bool {
+    fs::read(one.join(name)).ok() == fs::read(other.join(name)).ok()
 }
 
 /// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one

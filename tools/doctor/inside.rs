@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use siltstone::base::Timestamp;
 
-use super::facts::{HostFacts, KeysFacts, ServerFigures, ServerProcess, StoreKeyFacts};
+use super::facts::{HostFacts, KeysFacts, ServerFigures, ServerProcess, SidesFacts, StoreKeyFacts};
 use super::finding::Finding;
 
 /// File systems over a network, or of a virtual machine's host.
@@ -36,7 +36,7 @@ const PROBE_OLD: Duration = Duration::from_secs(15 * 24 * 60 * 60);
 const SHIP_LAG_SECS: f64 = 600.0;
 
 /// The names of the checks of a host.
-pub(super) const HOST_CHECKS: [&str; 16] = [
+pub(super) const HOST_CHECKS: [&str; 19] = [
     "file-system",
     "mount-options",
     "sync-free",
@@ -53,6 +53,9 @@ pub(super) const HOST_CHECKS: [&str; 16] = [
     "backup",
     "checkpoint",
     "store",
+    "sides",
+    "side-disks",
+    "side-files",
 ];
 /// The names of the checks of a server's metrics.
 pub(super) const FIGURE_CHECKS: [&str; 11] = [
@@ -89,6 +92,7 @@ pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
     findings.extend(facts.keys.iter().flat_map(keys));
     findings.extend(facts.store_key.iter().flat_map(|store_key| self::store_key(store_key, facts)));
     findings.extend(store(facts));
+    findings.extend(facts.sides.iter().flat_map(sides));
     if let Some(server) = &facts.server {
         findings.extend([descriptors(server), memory(server)].into_iter().flatten());
     }
@@ -306,6 +310,34 @@ fn checkpoint(facts: &HostFacts) -> Option<Finding> {
         format!("a start has to read {} of log after the last checkpoint; {made}", ByteSize(store.log_bytes));
     let change = "let the server run and stop it by SIGTERM with time enough (--shutdown-timeout, TimeoutStopSec=), and see its log";
     (old && store.log_bytes > LOG_LONG_BYTES).then(|| Finding::warning("checkpoint", what, change))
+}
+
+fn sides(sides: &SidesFacts) -> Vec<Finding> {
+    let [one, other] = &sides.dirs;
+    let mut findings = Vec::new();
+    if let Some(refusal) = &sides.refusal {
+        let what = format!("a start is refused: {refusal}");
+        findings.push(Finding::error("sides", what, "see the guide, disks: a side is missing or comes back"));
+    }
+    if let Some(side) = &sides.incomplete {
+        let what = format!("the side {} is missing, or lacks what the other one has", side.display());
+        let change = "bring its disk back and restart the server, which fills it; a lost one: siltstone-tools disk replace";
+        findings.push(Finding::warning("sides", what, change));
+    }
+    if sides.share_disk {
+        let what =
+            format!("{} and {} are on one disk: both are lost with it", one.display(), other.display());
+        findings.push(Finding::error("side-disks", what, "move one of them to another disk"));
+    }
+    if let Some(witness) = &sides.witness_on_side {
+        let what = format!("{} is on the disk of a side, and is lost with that", witness.display());
+        findings.push(Finding::warning("side-disks", what, "--pair-witness: a file on a third disk"));
+    }
+    if !sides.unequal.is_empty() {
+        let what = format!("{} differs between the sides, or is on one alone", sides.unequal.join(" and "));
+        findings.push(Finding::warning("side-files", what, "restart the server: it copies the newer one"));
+    }
+    findings
 }
 
 fn store(facts: &HostFacts) -> Vec<Finding> {

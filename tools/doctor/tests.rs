@@ -7,7 +7,9 @@ use siltstone::base::Timestamp;
 use siltstone::format::{RemoteMark, StoreId};
 use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount};
 
-use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerProcess, Space, StoreFacts, StoreKeyFacts};
+use super::facts::{
+    BackupFacts, HostFacts, KeysFacts, ServerProcess, SidesFacts, Space, StoreFacts, StoreKeyFacts,
+};
 use super::gather::{figures_of, mount_of};
 use super::inside::{examine, examine_figures};
 use super::remote::{RemoteFacts, judge};
@@ -59,6 +61,7 @@ fn healthy() -> HostFacts {
             log_bytes: 4 * GIB,
             ..StoreFacts::default()
         },
+        sides: Some(SidesFacts { dirs: ["/srv/one".into(), "/srv/two".into()], ..SidesFacts::default() }),
     }
 }
 
@@ -67,6 +70,17 @@ fn named(change: impl FnOnce(&mut HostFacts)) -> Vec<&'static str> {
     let mut facts = healthy();
     change(&mut facts);
     examine(&facts).iter().map(|finding| finding.check).collect()
+}
+
+#[test]
+fn sides_that_do_not_protect_each_other_are_named() {
+    let with = |change: fn(&mut SidesFacts)| named(|facts| change(facts.sides.as_mut().unwrap()));
+    assert_eq!(with(|_| ()), [""; 0]);
+    assert_eq!(with(|sides| sides.share_disk = true), ["side-disks"]);
+    assert_eq!(with(|sides| sides.witness_on_side = Some("/srv/one/w".into())), ["side-disks"]);
+    assert_eq!(with(|sides| sides.incomplete = Some("/srv/two".into())), ["sides"]);
+    assert_eq!(with(|sides| sides.refusal = Some("apart".to_owned())), ["sides"]);
+    assert_eq!(with(|sides| sides.unequal = vec!["users.toml"]), ["side-files"]);
 }
 
 fn server(facts: &mut HostFacts) -> &mut ServerProcess {

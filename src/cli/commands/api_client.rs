@@ -175,7 +175,7 @@ fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Res
     if let Some(keys) = keys.map_err(CliError::usage)? {
         return keys.read().map_err(CliError::usage);
     }
-    let file = UsersFile::new(options.start.users_path(), None);
+    let file = UsersFile::of(options, None);
     let (users, _) = file.read().map_err(CliError::refused)?;
     users.administrator_keys().ok_or_else(|| {
         CliError::refused(format!("{} has no administrator, whose keys it takes", file.path().display()))

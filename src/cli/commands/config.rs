@@ -91,7 +91,7 @@ impl Configuration<'_> {
     /// The first start makes the users file.
     fn check_users(&self) -> Result<(), CliError> {
         let keys = AdministratorKeys::from_environment(self.environment, &mut Notes::default());
-        let file = UsersFile::new(self.options.start.users_path(), keys.map_err(CliError::refused)?);
+        let file = UsersFile::of(self.options, keys.map_err(CliError::refused)?);
         if file.is_missing() {
             return Ok(());
         }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use siltstone::fs::SecretFile;
 use siltstone::keys::{self, KeyRing};
 
 use super::api_client::{self, ApiClient, ServerAddress, number_in, text_in};
@@ -183,7 +182,7 @@ fn destroy(
     let mut client = ApiClient::open(&arguments.server, options, environment)?;
     let keys = client.ask_document("GET", "keys", b"")?;
     let is_in_effect = check_destroyable(&keys, id).map_err(CliError::refused)?;
-    let file = SecretFile::new(KeysFile::of(options, environment).path().to_owned());
+    let file = KeysFile::of(options, environment).into_secret_file();
     let path = file.path().display().to_string();
     // Before anything is destroyed: this command may be on another host than the file, or ask
     // another server than that of the file.

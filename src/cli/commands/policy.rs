@@ -219,7 +219,7 @@ fn entries<T: serde::de::DeserializeOwned>(
     match ApiClient::find(server, options, environment)? {
         Some(server) => user_api::list_of(server, kind),
         None => {
-            let file = UsersFile::new(options.start.users_path(), None);
+            let file = UsersFile::of(options, None);
             file.text().and_then(|text| read(&text)).map_err(CliError::refused)
         }
     }

@@ -122,7 +122,7 @@ pub(crate) fn run(
             let accounts = match ApiClient::find(server, options, environment)? {
                 Some(server) => user_api::service_accounts(server, user)?,
                 None => {
-                    let text = UsersFile::new(options.start.users_path(), None).text();
+                    let text = UsersFile::of(options, None).text();
                     let found = text.and_then(|text| service_accounts_text::of_user(&text, user));
                     found.map_err(CliError::refused)?
                 }

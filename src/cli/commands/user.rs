@@ -185,7 +185,7 @@ pub(crate) fn run(
         false => ApiClient::find(command.server(), options, environment)?,
     };
     let Some(change) = command.change() else {
-        let file = UsersFile::new(options.start.users_path(), None);
+        let file = UsersFile::of(options, None);
         let users = server.map_or_else(|| user_edits::list(&file), user_api::list)?;
         return announce::lines(users.iter().map(line))
             .map_err(|e| CliError::refused(format!("cannot show the users: {e}")));
@@ -212,7 +212,7 @@ fn make(
     server: Option<ApiClient>,
     options: &ServerOptions,
 ) -> Result<(), CliError> {
-    let file = UsersFile::new(options.start.users_path(), None);
+    let file = UsersFile::of(options, None);
     let (place, keys) = match server {
         Some(server) => {
             let place = format!("at {}, in effect", server.url);

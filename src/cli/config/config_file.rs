@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    const EVERY_OPTION: &str = "data_dir = 'a'\nfast_dir = 'f'\ncreate = 'never'\nlisten = '[::1]:1'\nusers = 'u'\nkeys_file = 'k'\nregion = ['r']\ndomain = 'D'\n\
+    const EVERY_OPTION: &str = "data_dir = 'a'\nfast_dir = 'f'\nmirror_dirs = 'a=b'\npair_witness = 'w'\naccept_degraded = true\naccept_outdated = true\ncreate = 'never'\nlisten = '[::1]:1'\nusers = 'u'\nkeys_file = 'k'\nregion = ['r']\ndomain = 'D'\n\
         cors_allow_origin = ['https://a', 'null']\nhtml_sandbox = 'off'\n\
         website_domain = 'W'\nobject_ownership = 'ObjectWriter'\n\
         dialect = 'aws'\nxml_namespace = ''\nencrypt_objects = true\nsse_c_insecure = true\nmetrics = 'off'\nmetrics_token_file = 't'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\

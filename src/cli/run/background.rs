@@ -12,6 +12,7 @@ use super::bucket_logs::BucketLogThread;
 use super::history::HistoryThread;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
+use super::mirrored_sides::{RunningMirror, SidesThread};
 use super::mirrors::MirrorThreads;
 use super::retention::RetentionThread;
 use super::ship::{ShipThread, SignThread};
@@ -30,6 +31,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) webhook_figures: WebhookFigures,
     /// The mirrors.
     pub(crate) mirrors: Arc<Mirrors>,
+    /// The two sides of the store, where it is on two disks with the same bytes.
+    pub(crate) mirror: Option<Arc<RunningMirror>>,
     /// The log that expiries are written to.
     pub(crate) expiry_log: Option<Arc<AccessLogFile>>,
     /// The service, whose logs of buckets are delivered and whose figures are sampled.
@@ -42,6 +45,7 @@ pub(crate) struct BackgroundWork {
 /// configured.
 pub(crate) struct BackgroundThreads {
     bucket_logs: BucketLogThread,
+    sides: Option<SidesThread>,
     history: HistoryThread,
     lifecycle: LifecycleThread,
     mirrors: MirrorThreads,
@@ -80,6 +84,7 @@ impl BackgroundThreads {
                 options.logs.bucket_log_interval.0,
             )?,
             webhooks: WebhookThreads::start(store, &work.webhooks, region, &work.webhook_figures)?,
+            sides: work.mirror.map(|mirror| SidesThread::start(store, mirror)).transpose()?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
             shipping: ships.then(|| ShippingThreads::start(options, store, fenced)).transpose()?,
@@ -94,6 +99,9 @@ impl BackgroundThreads {
 
     /// Ends the threads. The log is shipped after the others wrote to it for the last time.
     pub(crate) fn end(self) {
+        if let Some(sides) = self.sides {
+            sides.end();
+        }
         self.lifecycle.end();
         self.history.end();
         // Before those that follow the log of the store: its objects are among what they send.

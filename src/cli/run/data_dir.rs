@@ -11,16 +11,19 @@ use bytesize::ByteSize;
 use log::warn;
 use rustix::process::{getegid, geteuid};
 use siltstone::base::limits::MIB;
-use siltstone::disks::DisksError;
+use siltstone::disks::{DisksError, OtherUse};
 use siltstone::format::FAST_MARK;
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::{Fs, OsFs, share_disk};
 use siltstone::s3::BucketName;
 use siltstone::store::{self, FirstStartError, OpenError, StoreOptions};
 
 use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
 use crate::cli::config::notes::Notes;
-use crate::cli::config::options::ServerOptions;
+use crate::cli::config::options::{DEFAULT_DATA_DIR, ServerOptions};
+use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
+
+use super::server_secrets::ServerSecrets;
 
 /// The size below which a file system is worth a warning: the reserve takes more than half of it.
 const SMALL_DISK_BYTES: u64 = 128 * MIB;
@@ -39,7 +42,8 @@ pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError>
         }
         Ok(_) => return check_directory(options, &start.data_dir),
     }
-    for dir in [&start.data_dir].into_iter().chain(&start.fast_dir) {
+    let other = start.mirror_dirs.as_ref().map(|_| &start.unread_side.dir);
+    for dir in [&start.data_dir].into_iter().chain(&start.fast_dir).chain(other) {
         check_directory(options, dir)?;
     }
     Ok(())
@@ -55,6 +59,100 @@ fn check_directory(options: &ServerOptions, dir: &Path) -> Result<(), CliError> 
         Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),
         Err(error) => Err(CliError::start(format!("cannot use {}: {error}", dir.display()))),
     }
+}
+
+/// Takes the side of a mirror that counts for the data directory. A command that is no server takes the
+/// first one where none does; what is to be said about that is returned.
+///
+/// # Errors
+/// The options contradict each other, or the marks say that a server must not start.
+pub(crate) fn choose_side(options: &mut ServerOptions, serves: bool) -> Result<Option<String>, CliError> {
+    let Some(places) = options.start.mirror_places() else { return Ok(None) };
+    let named = &options.start.data_dir;
+    let is_side = places.sides.iter().any(|side| side == named);
+    if !is_side && named != Path::new(DEFAULT_DATA_DIR) {
+        return Err(CliError::usage(format!(
+            "--mirror: the data directory {} is none of the two: leave --data-dir out",
+            named.display()
+        )));
+    }
+    if options.start.fast_dir.is_some() {
+        return Err(CliError::usage(
+            "--mirror: a store with a fast directory is not mirrored: leave --fast-dir out",
+        ));
+    }
+    if options.remote.standby && serves {
+        return Err(CliError::usage("--mirror: a standby has one directory: leave --mirror out"));
+    }
+    if options.store.encrypt_store || options.store.store_key_file.is_some() {
+        return Err(CliError::usage("--mirror: an encrypted directory is not mirrored by this version"));
+    }
+    match options.start.choose_side() {
+        Err(error) if serves => Err(CliError::start(error.to_string())),
+        Err(error) => {
+            Ok(Some(format!("{error}. The files of {} are used", options.start.data_dir.display())))
+        }
+        Ok(()) => Ok(None),
+    }
+}
+
+/// Refuses a mirror beside what it is not for.
+///
+/// # Errors
+/// There is a remote, or a witness of no mirror.
+pub(crate) fn check_mirror(options: &ServerOptions, sections: &Sections) -> Result<(), CliError> {
+    let start = &options.start;
+    if start.mirror_dirs.is_none() && start.pair_witness.is_some() {
+        return Err(CliError::usage("--pair-witness: it is of use with --mirror alone"));
+    }
+    if start.mirror_dirs.is_some() && sections.remote.is_some() {
+        return Err(CliError::usage(
+            "--mirror: a store with a section [remote] is not mirrored by this version",
+        ));
+    }
+    Ok(())
+}
+
+/// Warns of a mirror whose disks are no three, and of options that are for one start.
+pub(crate) fn warn_of_mirror(options: &ServerOptions) {
+    let start = &options.start;
+    let Some(places) = start.mirror_places() else { return };
+    let [one, other] = &places.sides;
+    if share_disk(one, other) {
+        warn!(
+            "--mirror: {} and {} are on one disk, so that both are lost with it",
+            one.display(),
+            other.display()
+        );
+    }
+    if let Some(witness) = &places.witness {
+        let dir = witness.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if share_disk(dir, one) || share_disk(dir, other) {
+            warn!(
+                "--pair-witness {}: it is on the disk of a side, and is lost with that one",
+                witness.display()
+            );
+        }
+    }
+    for (accepts, option) in
+        [(start.accept_degraded, "--accept-degraded"), (start.accept_outdated, "--accept-outdated")]
+    {
+        if accepts {
+            warn!("{option} is for one start: leave it out from the next one on");
+        }
+    }
+}
+
+/// Makes the users file and the key ring equal on both sides of a mirror, where they are in it.
+///
+/// # Errors
+/// The side that counts has an older file, and cannot be given the newer one.
+pub(crate) fn make_files_level(options: &ServerOptions, secrets: &ServerSecrets) -> Result<(), CliError> {
+    let newer_counts = options.start.unread_side.usage == OtherUse::Equal;
+    for made in [secrets.users.make_level(newer_counts), secrets.keys.make_level(newer_counts)] {
+        made.map_err(CliError::start)?;
+    }
+    Ok(())
 }
 
 /// Makes the empty directories of a data directory without a store buckets to make: the entry

@@ -3,19 +3,24 @@
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use log::{info, warn};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
+use siltstone::disks::{DiskMirror, MirrorPlaces};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, memory_limit, share_disk};
 use siltstone::vault::{
-    DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_inside, open_disk,
+    DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, open_disk,
 };
 
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::secret_files::warn_of_world;
 use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
+
+/// The time after which a sync of a side of a mirror counts as failed: a sleeping disk needs half of it.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Opens the disk of the data directory, which exists. It gets a key where the options ask for one,
 /// there is no store yet, and `may_write`. What a server that may write sends to the servers of the
@@ -27,7 +32,32 @@ pub(crate) fn open(
     options: &ServerOptions,
     sections: &Sections,
     may_write: bool,
-) -> Result<Arc<dyn Fs>, CliError> {
+) -> Result<OpenedDisk, CliError> {
+    if let Some(places) = options.start.mirror_places().filter(|_| may_write) {
+        return open_mirror(options, &places);
+    }
+    let fs = open_one(options, sections, may_write)?;
+    Ok(OpenedDisk { fs, mirror: None })
+}
+
+/// The disk of a store.
+pub(crate) struct OpenedDisk {
+    pub(crate) fs: Arc<dyn Fs>,
+    /// Its two sides, where it has them.
+    pub(crate) mirror: Option<Arc<DiskMirror>>,
+}
+
+/// Opens both sides of a mirror, and makes the files beside the store equal on both.
+fn open_mirror(options: &ServerOptions, places: &MirrorPlaces) -> Result<OpenedDisk, CliError> {
+    let opened = places.open(Arc::new(OsEntropy), Arc::new(SystemClock), PATIENCE);
+    let mirror = Arc::new(opened.map_err(|error| CliError::start(error.to_string()))?);
+    if is_encrypted(mirror.fs().as_ref()).map_err(|error| refused(&options.start.data_dir, &error))? {
+        return Err(CliError::start("--mirror: an encrypted directory is not mirrored by this version"));
+    }
+    Ok(OpenedDisk { fs: mirror.fs(), mirror: Some(mirror) })
+}
+
+fn open_one(options: &ServerOptions, sections: &Sections, may_write: bool) -> Result<Arc<dyn Fs>, CliError> {
     let dir = &options.start.data_dir;
     let raw = directories(options, may_write)?;
     let keys = DirectoryKeys::read(raw.as_ref()).map_err(|error| refused(dir, &error))?;

@@ -30,12 +30,25 @@ impl KeysFile {
     pub(crate) fn of(options: &ServerOptions, environment: &Environment) -> Self {
         let credential = environment.get(CREDENTIALS).map(|dir| Path::new(dir).join(NAME));
         let credential = credential.filter(|file| file.exists());
-        let named = options.start.keys_file.clone().or(credential);
-        Self(SecretFile::new(named.unwrap_or_else(|| options.start.users_path().with_file_name(NAME))))
+        let named = options.start.keys_file.clone().map(|file| options.start.in_data_dir(file));
+        let named = named.or(credential);
+        let path = named.unwrap_or_else(|| options.start.users_path().with_file_name(NAME));
+        let copy = options.start.copy_of(&path);
+        Self(SecretFile::new(path).with_copy(copy))
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// The file itself.
+    pub(crate) fn into_secret_file(self) -> SecretFile {
+        self.0
+    }
+
+    /// As [`SecretFile::make_level`].
+    pub(crate) fn make_level(&self, newer_counts: bool) -> Result<(), String> {
+        self.0.make_level(newer_counts)
     }
 
     /// Reads the ring; an empty one without a file.

@@ -4,17 +4,25 @@ use std::sync::Arc;
 
 use log::{error, info, warn};
 use siltstone::base::{Clock, OsEntropy};
+use siltstone::disks::DiskMirror;
 use siltstone::fs::OsFs;
 use siltstone::remote::{RemoteSettings, RemoteView};
 use siltstone::store::{self, OpenError, ShipOptions, Store, StoreError, TakenOver};
 
 use super::data_dir;
-use super::data_disk;
+use super::data_disk::{self, OpenedDisk};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
+
+/// A store that is open.
+pub(crate) struct OpenedStore {
+    pub(crate) store: Arc<Store>,
+    /// The two sides that it is on, where it has them.
+    pub(crate) mirror: Option<Arc<DiskMirror>>,
+}
 
 /// Opens the store of the data directory, with the remote of the `sections`, in the epoch of
 /// `taken` if this host has claimed one.
@@ -28,7 +36,7 @@ pub(crate) fn open_store(
     plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
     files: OpenFiles,
-) -> Result<Arc<Store>, CliError> {
+) -> Result<OpenedStore, CliError> {
     data_dir::check_first_start(server)?;
     let data_dir = &server.start.data_dir;
     let tier = server.tier();
@@ -52,7 +60,7 @@ pub(crate) fn open_store(
     if !is_look {
         disk.create_root().map_err(|error| data_dir::refusal(data_dir, &error.into()))?;
     }
-    let disk = data_disk::open(server, sections, !is_look)?;
+    let OpenedDisk { fs: disk, mirror } = data_disk::open(server, sections, !is_look)?;
     let store = match &remote {
         remote if is_look => {
             let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
@@ -79,7 +87,7 @@ pub(crate) fn open_store(
     }
     if is_look {
         info!("the server only looks: nothing is written to {} or to a remote", data_dir.display());
-        return Ok(Arc::new(store));
+        return Ok(OpenedStore { store: Arc::new(store), mirror });
     }
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
@@ -87,7 +95,7 @@ pub(crate) fn open_store(
     data_dir::warn_of_small_disk(data_dir);
     begin_shipping(shipping, settings, &store, taken)?;
     begin_epoch(&store)?;
-    Ok(Arc::new(store))
+    Ok(OpenedStore { store: Arc::new(store), mirror })
 }
 
 /// Claims an epoch on the remote of a store that ships no log. Where the remote does not answer,

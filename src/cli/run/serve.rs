@@ -21,13 +21,15 @@ use siltstone::webhook::{self, WebhookSettings};
 
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
+use super::data_dir;
 use super::host_clock::HostClock;
 use super::key_ring::RunningKeys;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::metrics_token::MetricsTokenFile;
+use super::mirrored_sides::RunningMirror;
 use super::open_files::OpenFiles;
-use super::open_store::open_store;
+use super::open_store::{OpenedStore, open_store};
 use super::server_secrets::ServerSecrets;
 use super::service::{authenticator, console, open_access_log, service};
 use super::service_manager::{ServerProgress, ServiceManager};
@@ -71,10 +73,15 @@ pub(crate) fn serve(
     };
     // A server that only looks sends nothing to others.
     let sections = if options.store.read_only { sections.without_targets() } else { sections };
-    let store = open_store(options, &sections, taken, &plan, Arc::clone(&clock), files)?;
+    let OpenedStore { store, mirror } =
+        open_store(options, &sections, taken, &plan, Arc::clone(&clock), files)?;
     let Sections { remote: _, webhooks, mirrors } = sections;
     log_memory(&plan, &store);
     // After the store: a directory that is refused gets no users file.
+    if mirror.is_some() {
+        data_dir::warn_of_mirror(options);
+        data_dir::make_files_level(options, &secrets)?;
+    }
     let first_key = create_users_file(options, &secrets.users)?;
     let keys = RunningKeys::open(secrets.keys, !options.store.read_only, store.has_encrypted())?;
     store.set_keys(keys.ring.clone());
@@ -92,6 +99,11 @@ pub(crate) fn serve(
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let service = service.with_mirrors(Arc::clone(&mirrors));
+    let mirror = mirror.and_then(|mirror| RunningMirror::new(mirror, &options.start));
+    let service = match mirror.clone() {
+        Some(mirror) => service.with_sides(move || mirror.figures()),
+        None => service,
+    };
     let logs = LogFiles::open(options)?;
     let service = logs.of_service(service);
     // A store that takes no writes delivers none.
@@ -133,7 +145,8 @@ pub(crate) fn serve(
     }
     let expiry_log = logs.access.clone();
     let reloaded = webhooks.clone();
-    let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, service, expiries };
+    let work =
+        BackgroundWork { webhooks, webhook_figures: figures, mirrors, mirror, expiry_log, service, expiries };
     let keys = keys.with_audit(Arc::clone(&logs.trail));
     let reloader = Reloader { users, keys, tls, logs, webhooks: reloaded, metrics_token };
     let started = StartedServer { listeners, store, reloader, work, first_start: link };

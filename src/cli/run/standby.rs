@@ -157,7 +157,7 @@ fn take_directory(options: &ServerOptions, sections: &Sections) -> Result<Standb
     let disk = OsFs::new(&options.start.data_dir);
     let dir = &options.start.data_dir;
     disk.create_root().map_err(|error| refusal(dir, &error))?;
-    let clear = data_disk::open(options, sections, true)?;
+    let clear = data_disk::open(options, sections, true)?.fs;
     let lock = disk.lock(LOCK).map_err(|error| refusal(dir, &error))?;
     Ok(StandbyDirectory { clear, lock })
 }

@@ -10,6 +10,7 @@ use siltstone::fs::SecretFile;
 
 use super::user_changes::UserList;
 use crate::cli::config::keys::AdministratorKeys;
+use crate::cli::config::options::ServerOptions;
 
 /// The path of the file, and the administrator from the environment.
 pub(crate) struct UsersFile {
@@ -20,8 +21,21 @@ pub(crate) struct UsersFile {
 impl UsersFile {
     /// The file at `path`. With `administrator`, the user `admin` has these keys and all
     /// permissions, regardless of the file.
-    pub(crate) fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
+    fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
         Self { file: SecretFile::new(path), administrator }
+    }
+
+    /// The users file that the options name. With `administrator` as of [`UsersFile::new`].
+    pub(crate) fn of(options: &ServerOptions, administrator: Option<AdministratorKeys>) -> Self {
+        let path = options.start.users_path();
+        let copy = options.start.copy_of(&path);
+        let own = Self::new(path, administrator);
+        Self { file: own.file.with_copy(copy), ..own }
+    }
+
+    /// As [`SecretFile::make_level`].
+    pub(crate) fn make_level(&self, newer_counts: bool) -> Result<(), String> {
+        self.file.make_level(newer_counts)
     }
 
     /// Whether nobody could sign requests.

@@ -33,7 +33,7 @@ pub(crate) use http::HttpOptions;
 pub(crate) use logs::LogOptions;
 pub(crate) use protocol::ProtocolOptions;
 pub(crate) use remote::RemoteOptions;
-pub(crate) use start::StartOptions;
+pub(crate) use start::{DEFAULT_DATA_DIR, StartOptions};
 pub(crate) use store::StoreSettings;
 pub(crate) use upkeep::UpkeepOptions;
 

@@ -1,0 +1,161 @@
+//! The thread that keeps the sides of a mirror equal: it fills one from the other, and repairs each from
+//! the other.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use log::{error, info};
+use siltstone::base::{Clock as _, SystemClock};
+use siltstone::disks::{DiskMirror, FillStep};
+use siltstone::fs::{Side, SideUse};
+use siltstone::service::{MirrorSide, MirrorSides};
+use siltstone::store::Store;
+
+use super::stoppable_thread::StoppableThread;
+use crate::cli::config::options::StartOptions;
+use crate::cli::error::CliError;
+
+/// The wait before a fill that failed is tried again.
+const RETRY: Duration = Duration::from_secs(60);
+/// The time between repairs.
+const REPAIR_EVERY: Duration = Duration::from_secs(60);
+/// The scrub reads each side in turn for so many days.
+const SCRUB_TURN_SECS: u64 = 7 * 24 * 60 * 60;
+/// The copy rests a part of the time that it worked, so that requests find the disks free.
+const REST_PART: u32 = 4;
+
+/// A mirror, and how far the filling of a side is.
+pub(crate) struct RunningMirror {
+    mirror: Arc<DiskMirror>,
+    dirs: [String; 2],
+    left_bytes: AtomicU64,
+    repaired_files: AtomicU64,
+    waiting_files: AtomicU64,
+}
+
+impl RunningMirror {
+    /// The mirror that the options name.
+    pub(crate) fn new(mirror: Arc<DiskMirror>, start: &StartOptions) -> Option<Arc<Self>> {
+        let places = start.mirror_places()?;
+        let dirs = places.sides.map(|dir| dir.display().to_string());
+        Some(Arc::new(Self {
+            mirror,
+            dirs,
+            left_bytes: AtomicU64::new(0),
+            repaired_files: AtomicU64::new(0),
+            waiting_files: AtomicU64::new(0),
+        }))
+    }
+
+    /// What metrics show of it.
+    pub(crate) fn figures(&self) -> MirrorSides {
+        let [one, other] = self.mirror.uses();
+        let [dir, other_dir] = self.dirs.clone();
+        let shown = |dir, usage| MirrorSide { dir, state: word_for(usage) };
+        MirrorSides {
+            sides: [shown(dir, one), shown(other_dir, other)],
+            left_bytes: self.left_bytes.load(Ordering::Relaxed),
+            repaired_files: self.repaired_files.load(Ordering::Relaxed),
+            waiting_files: self.waiting_files.load(Ordering::Relaxed),
+        }
+    }
+
+    fn run(&self, stopped: &Receiver<()>) {
+        self.fill(stopped);
+        loop {
+            let turn = SystemClock.now().as_secs() / SCRUB_TURN_SECS;
+            self.mirror.scrub_from(Side::BOTH[(turn % 2) as usize]);
+            match self.mirror.repair_step() {
+                Ok(report) => {
+                    self.repaired_files.fetch_add(report.files, Ordering::Relaxed);
+                    self.waiting_files.store(report.waiting, Ordering::Relaxed);
+                }
+                Err(problem) => error!("the sides of the mirror are not compared: {problem}"),
+            }
+            if is_stopped(stopped, REPAIR_EVERY) {
+                return;
+            }
+        }
+    }
+
+    fn fill(&self, stopped: &Receiver<()>) {
+        loop {
+            let mut pace = FillPace { stopped, since: Instant::now() };
+            match self.mirror.fill_step(&mut |_| pace.rest()) {
+                Ok(FillStep::Nothing) => return,
+                Ok(FillStep::Copied { left_bytes }) => {
+                    self.left_bytes.store(left_bytes, Ordering::Relaxed);
+                }
+                Ok(FillStep::Joined) => {
+                    self.left_bytes.store(0, Ordering::Relaxed);
+                    info!("both sides of the mirror are whole");
+                    return;
+                }
+                Err(problem) => {
+                    if is_stopped(stopped, Duration::ZERO) {
+                        return;
+                    }
+                    error!("a side of the mirror is not filled: {problem}");
+                    if is_stopped(stopped, RETRY) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn word_for(usage: SideUse) -> &'static str {
+    match usage {
+        SideUse::Whole => "whole",
+        SideUse::Filled => "filling",
+        SideUse::Out => "out",
+    }
+}
+
+fn is_stopped(stopped: &Receiver<()>, within: Duration) -> bool {
+    stopped.recv_timeout(within) != Err(RecvTimeoutError::Timeout)
+}
+
+/// The rests of a copy.
+struct FillPace<'r> {
+    stopped: &'r Receiver<()>,
+    /// The end of the last rest.
+    since: Instant,
+}
+
+impl FillPace<'_> {
+    /// Rests, after some bytes were copied.
+    ///
+    /// # Errors
+    /// The server stops.
+    fn rest(&mut self) -> io::Result<()> {
+        let is_stopped = is_stopped(self.stopped, self.since.elapsed() / REST_PART);
+        self.since = Instant::now();
+        if is_stopped { Err(io::Error::other("the server stops")) } else { Ok(()) }
+    }
+}
+
+/// The thread.
+pub(crate) struct SidesThread(StoppableThread);
+
+impl SidesThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(store: &Arc<Store>, mirror: Arc<RunningMirror>) -> Result<Self, CliError> {
+        let thread = StoppableThread::of_store("mirror", Arc::clone(store), move |_, stopped| {
+            mirror.run(stopped);
+        })?;
+        Ok(Self(thread))
+    }
+
+    /// Ends the thread: the next start begins the filling again.
+    pub(crate) fn end(self) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,322 @@
+//! The server on two directories with the same bytes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::tier::{self, client, get, put};
+use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
+
+/// Two places for disks, of which either can be taken out.
+struct Host {
+    dir: TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let both = [&["--mirror", "data=other"], arguments].concat();
+        tier::start(self.dir.path(), "127.0.0.1:0", &both)
+    }
+
+    /// A start of a server that ends at once.
+    fn run(&self, arguments: &[&str]) {
+        assert_eq!(self.start(arguments).end(Signal::TERM).0, Some(0));
+    }
+
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let output = finish(on_a_free_port(self.dir.path()).args(arguments));
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+        stderr_of(&output)
+    }
+
+    fn refused(&self) -> String {
+        self.refusal(&["--mirror", "data=other"])
+    }
+
+    fn tool(&self, arguments: &[&str]) -> Output {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+        finish(tool.current_dir(self.dir.path()).args(["--mirror", "data=other"]).args(arguments))
+    }
+
+    fn take_out(&self, name: &str) {
+        fs::rename(self.path(name), self.path(&format!("{name}-out"))).unwrap();
+    }
+
+    fn bring_back(&self, name: &str) {
+        fs::rename(self.path(&format!("{name}-out")), self.path(name)).unwrap();
+    }
+
+    /// The log and the segments in a directory.
+    fn files(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for dir in ["data", "meta"] {
+            for entry in fs::read_dir(self.path(name).join(dir)).unwrap().map(Result::unwrap) {
+                let file = entry.file_name().into_string().unwrap();
+                if file != "7ffffffffffffffe.log" {
+                    files.insert(format!("{dir}/{file}"), fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        files
+    }
+
+    fn check_equal(&self) {
+        let one = self.files("data");
+        let other = self.files("other");
+        assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+        for (name, bytes) in &one {
+            assert!(other[name] == *bytes, "{name} differs");
+        }
+        assert!(one.len() >= 3, "{:?}", one.keys());
+    }
+}
+
+fn is_degraded(server: &Running) -> bool {
+    let metrics = server.answer("/-/metrics");
+    assert!(metrics.contains("siltstone_disk_side_state{dir=\"data\""), "{metrics}");
+    metrics.contains("\nsiltstone_disk_degraded 1\n")
+}
+
+fn wait_until_whole(server: &Running) {
+    server.wait_until("both sides are whole", |server| !is_degraded(server));
+}
+
+fn check_objects(server: &Running, count: u64) {
+    let client = client(server.address());
+    for nth in 0..count {
+        assert!(get(&client, nth).unwrap() == tier::bytes(nth), "object {nth}");
+    }
+}
+
+#[test]
+fn a_mirrored_store_goes_on_with_either_side_and_fills_the_one_that_comes_back() {
+    let host = Host::new();
+    let server = host.start(&[]);
+    assert!(!is_degraded(&server));
+    put(&client(server.address()), 0).unwrap();
+    assert!(host.refused().contains("another process"));
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.check_equal();
+
+    host.take_out("other");
+    let said = host.refused();
+    assert!(said.contains("--accept-degraded"), "{said}");
+    let examined = String::from_utf8(host.tool(&["doctor"]).stdout).unwrap();
+    assert!(examined.contains("a start is refused"), "{examined}");
+    assert!(!host.path("other").exists());
+    let server = host.start(&["--accept-degraded", "true"]);
+    assert!(is_degraded(&server));
+    check_objects(&server, 1);
+    put(&client(server.address()), 1).unwrap();
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    // It is the only member from now on.
+    host.run(&[]);
+
+    host.bring_back("other");
+    let server = host.start(&[]);
+    wait_until_whole(&server);
+    put(&client(server.address()), 2).unwrap();
+    check_objects(&server, 3);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.check_equal();
+
+    host.take_out("data");
+    let server = host.start(&["--accept-degraded", "true"]);
+    check_objects(&server, 3);
+    put(&client(server.address()), 3).unwrap();
+    assert_eq!(server.end(Signal::KILL).0, None);
+    host.bring_back("data");
+    let server = host.start(&[]);
+    check_objects(&server, 4);
+    wait_until_whole(&server);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.check_equal();
+    let examined = host.tool(&["doctor"]);
+    let examined = String::from_utf8(examined.stdout).unwrap();
+    assert!(examined.contains("are on one disk") && !examined.contains("sides:"), "{examined}");
+    let verified = host.tool(&["verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", stderr_of(&verified));
+}
+
+#[test]
+fn a_side_starts_alone_where_the_witness_names_it() {
+    let host = Host::new();
+    fs::create_dir(host.path("third")).unwrap();
+    let witness = ["--pair-witness", "third/witness"];
+    let server = host.start(&witness);
+    put(&client(server.address()), 0).unwrap();
+    // The power is cut, and one disk is dead after it.
+    assert_eq!(server.end(Signal::KILL).0, None);
+    host.take_out("data");
+    let server = host.start(&witness);
+    check_objects(&server, 1);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.take_out("other");
+    host.bring_back("data");
+    let stale = host.refusal(&[&["--mirror", "data=other"], &witness[..]].concat());
+    assert!(stale.contains("went on without side A"), "{stale}");
+    fs::remove_dir_all(host.path("data")).unwrap();
+    let both_missing = host.refusal(&[&["--mirror", "data=other"], &witness[..]].concat());
+    assert!(both_missing.contains("may not be mounted"), "{both_missing}");
+    assert!(!host.path("data").exists() && !host.path("other").exists());
+}
+
+#[test]
+fn of_sides_that_each_went_on_alone_an_operator_keeps_one() {
+    let host = Host::new();
+    host.run(&[]);
+    for (nth, out) in ["other", "data"].into_iter().enumerate() {
+        host.take_out(out);
+        let server = host.start(&["--accept-degraded", "true"]);
+        put(&client(server.address()), nth as u64).unwrap();
+        assert_eq!(server.end(Signal::TERM).0, Some(0));
+        host.bring_back(out);
+    }
+    let before = host.files("other");
+    let said = host.refused();
+    assert!(said.contains("--keep SIDE"), "{said}");
+    let listed = host.tool(&["disk", "list"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("a start is refused: ") && listed.contains("side data: whole"), "{listed}");
+    let kept = host.tool(&["disk", "resolve", "--keep", "data"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr_of(&kept));
+    let said = host.refused();
+    assert!(said.contains("disk replace"), "{said}");
+    assert!(host.tool(&["disk", "replace"]).status.code() == Some(2), "it has files");
+    let mut after = host.files("other");
+    after.retain(|name, _| !name.contains("replaced"));
+    assert!(after == before, "nothing was written over");
+
+    host.take_out("other");
+    let replaced = host.tool(&["disk", "replace"]);
+    assert_eq!(replaced.status.code(), Some(0), "{}", stderr_of(&replaced));
+    let server = host.start(&[]);
+    wait_until_whole(&server);
+    check_objects(&server, 1);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.check_equal();
+    // The one that was set aside is a store of its own.
+    let mut command = siltstone(host.dir.path());
+    command.args(["--data-dir", "other-out", "--listen", "127.0.0.1:0"]);
+    command.env("SILTSTONE_ACCESS_KEY", tier::KEY).env("SILTSTONE_SECRET_KEY", tier::SECRET);
+    let aside = Running::start(command);
+    assert!(get(&client(aside.address()), 1).unwrap() == tier::bytes(1));
+}
+
+#[test]
+fn a_store_gets_a_second_side_and_its_users_are_on_both() {
+    let host = Host::new();
+    let start = |arguments: &[&str]| {
+        let mut command = on_a_free_port(host.dir.path());
+        command.args(arguments);
+        Running::start(command)
+    };
+    assert_eq!(start(&["--data-dir", "data"]).end(Signal::TERM).0, Some(0));
+    let users = fs::read(host.path("data/users.toml")).unwrap();
+    let said = host.refused();
+    assert!(said.contains("disk add"), "{said}");
+    let added = host.tool(&["disk", "add"]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr_of(&added));
+    let alone = host.refusal(&["--data-dir", "data"]);
+    assert!(alone.contains("name both directories with --mirror"), "{alone}");
+    let server = start(&["--mirror", "data=other"]);
+    wait_until_whole(&server);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.check_equal();
+    for file in ["users.toml", "keys.toml"] {
+        let one = fs::read(host.path("data").join(file)).unwrap();
+        assert_eq!(fs::read(host.path("other").join(file)).unwrap(), one, "{file}");
+    }
+    assert_eq!(fs::read(host.path("other/users.toml")).unwrap(), users);
+
+    let user = |arguments: &[&str]| {
+        let mut command = siltstone(host.dir.path());
+        finish(command.args(["--mirror", "data=other", "--accept-degraded", "true", "user"]).args(arguments))
+    };
+    let rights = ["--actions", "*", "--resources", "*"];
+    let added = user(&[&["add", "ada"], &rights[..]].concat());
+    assert!(added.status.success(), "{}", stderr_of(&added));
+    let of = |side: &str| fs::read_to_string(host.path(side).join("users.toml")).unwrap();
+    assert_eq!(of("data"), of("other"));
+    assert!(of("data").contains("ada"));
+    host.take_out("data");
+    let added = user(&[&["add", "grace"], &rights[..]].concat());
+    assert!(added.status.success(), "{}", stderr_of(&added));
+    assert!(of("other").contains("grace") && !host.path("data").exists());
+    let server = start(&["--mirror", "data=other", "--accept-degraded", "true"]);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    host.bring_back("data");
+    let server = start(&["--mirror", "data=other"]);
+    assert_eq!(of("data"), of("other"));
+    assert!(of("data").contains("grace"));
+    drop(server);
+}
+
+#[test]
+fn directories_that_make_no_mirror_are_refused_before_anything_is_written() {
+    let host = Host::new();
+    let section =
+        "[remote]\nendpoint = 'http://127.0.0.1:1'\nbucket = 'b'\naccess_key = 'a'\nsecret_key = 's'\n";
+    fs::write(host.path("remote.toml"), section).unwrap();
+    for (arguments, named) in [
+        (&["--mirror", "data"][..], "as A=B"),
+        (&["--mirror", "data=data"], "one is in the other"),
+        (&["--mirror", "data=data/b"], "one is in the other"),
+        (&["--mirror", "data=other", "--data-dir", "third"], "none of the two"),
+        (&["--mirror", "data=other", "--fast-dir", "ssd"], "leave --fast-dir out"),
+        (&["--mirror", "data=other", "--standby", "true"], "a standby has one directory"),
+        (&["--mirror", "data=other", "--config", "remote.toml"], "[remote]"),
+        (&["--mirror", "data=other", "--encrypt-store"], "encrypted"),
+        (&["--pair-witness", "w", "--data-dir", "data"], "with --mirror alone"),
+        (&["--mirror", "data=other", "--create", "never"], "never"),
+    ] {
+        let said = host.refusal(arguments);
+        assert!(said.contains(named), "{arguments:?}: {said}");
+        assert!(!host.path("data").exists() && !host.path("other").exists(), "{arguments:?}");
+    }
+    fs::create_dir(host.path("other")).unwrap();
+    fs::write(host.path("other/letters.doc"), "").unwrap();
+    let said = host.refused();
+    assert!(said.contains("not empty") && !host.path("data").exists(), "{said}");
+    fs::remove_file(host.path("other/letters.doc")).unwrap();
+    let (code, said) = host.start(&["--pair-witness", "data/w"]).end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("are on one disk") && said.contains("is on the disk of a side"), "{said}");
+}
+
+#[test]
+fn another_mirror_or_a_copy_of_a_side_is_refused() {
+    let host = Host::new();
+    host.run(&[]);
+    copy_dir(&host.path("data"), &host.path("copy"));
+    let said = host.refusal(&["--mirror", "data=copy"]);
+    assert!(said.contains("one is a copy of the other"), "{said}");
+    let second = Host::new();
+    second.run(&[]);
+    copy_dir(&second.path("other"), &host.path("stranger"));
+    let said = host.refusal(&["--mirror", "data=stranger"]);
+    assert!(said.contains("different mirrors"), "{said}");
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_dir(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
