@@ -109,6 +109,9 @@ pub enum DisksError {
         .0.display()
     )]
     OtherStore(PathBuf),
+    /// The store is of a kind that has no mirror.
+    #[error("it is {0}, and such a directory is not mirrored by this version")]
+    NotForMirror(&'static str),
     /// The directory that is to be a side has files.
     #[error("{} is not empty: there is {file}. Name an empty directory as the new side", .dir.display())]
     SideNotEmpty {

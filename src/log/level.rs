@@ -127,10 +127,9 @@ impl LogPair<'_> {
                 (Ok((group, _)), Ok(_)) => (0, group),
                 (Ok((group, _)), Err(_)) => (0, group),
                 (Err(_), Ok((group, _))) => (1, group),
-                (Err(_), Err(_)) => {
-                    self.level_tails(at, readers[0].sequence)?;
-                    return Ok(last_pack);
-                }
+                // Pages of both may add up to a whole group.
+                (Err(_), Err(_)) if self.level_tails(at, readers[0].sequence)? => continue,
+                (Err(_), Err(_)) => return Ok(last_pack),
             };
             let to = 1 - from;
             copy(&self.files[from], &self.files[to], at, readers[from].position - at)?;
@@ -144,23 +143,27 @@ impl LogPair<'_> {
 
     /// Makes equal what comes after the last group: a torn group that only one side sees would count as
     /// the proof that the group before it was durable. Groups after damage stay, for a replay to tell of.
-    fn level_tails(&self, position: u64, sequence: u64) -> Result<(), LogError> {
+    /// Returns whether there was something to do.
+    fn level_tails(&self, position: u64, sequence: u64) -> Result<bool, LogError> {
         let mut goes_on = false;
         self.visit_tails(position, |_, pages| {
             goes_on |= pages.iter().any(|page| self.is_later_group(page, sequence));
             Ok(())
         })?;
         if goes_on {
-            return Ok(());
+            return Ok(false);
         }
+        let mut is_changed = false;
         self.visit_tails(position, |at, pages| {
             let [first, second] = pages;
             if first != second {
                 let from = usize::from(first.iter().all(|byte| *byte == 0));
                 self.files[1 - from].write_all_at(pages[from], at)?;
+                is_changed = true;
             }
             Ok(())
-        })
+        })?;
+        Ok(is_changed)
     }
 
     /// Gives the pages of both files from `position` on to `visit`, with their place.

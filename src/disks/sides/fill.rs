@@ -5,13 +5,20 @@
 //! them but holes.
 
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
 use crate::disks::DisksError;
-use crate::format::{FileKind, KEYS, KEYS_COPY, StoreId, number_of, segment_path, unfinished};
-use crate::fs::{File, Fs, MirroredFs, Side, crc32_of, is_there};
-use crate::log::{LogError, Segment, any_header, list_numbers};
+use crate::format::{
+    ExtentHeader, FileKind, KEYS, KEYS_COPY, StoreId, UNIT_BYTES, number_of, segment_path, unfinished,
+};
+use crate::fs::{DiskPlace, File, Fs, MirroredFs, Side, copy_file, crc32_of, is_there};
+use crate::log::{
+    LogError, Replay, ReplayStart, Scanned, Segment, SegmentRecord, SegmentScan, any_header, list_numbers,
+    read_checkpoint,
+};
 
 /// In the name of a segment that is being copied, which is removed at the next start.
 const FILLED: &str = "filled";
@@ -35,6 +42,25 @@ pub(super) fn lowest_unsealed(source: &dyn Fs) -> Result<u64, DisksError> {
         }
     }
     Ok(lowest)
+}
+
+/// Checks that all of the log of a side can be read, and its newest checkpoint: the other side may have
+/// what it lacks, and is written over.
+///
+/// # Errors
+/// [`LogError::Damaged`], and those of the disk.
+pub(super) fn check_log(source: &dyn Fs) -> Result<(), LogError> {
+    let Some(header) = any_header(source)? else { return Ok(()) };
+    let mut start = ReplayStart::default();
+    if let Some(covered) = list_numbers(source, FileKind::Checkpoint)?.last().copied() {
+        let end = read_checkpoint(source, header.store, covered, &mut |_| Ok(()))?;
+        start = ReplayStart { covered, through: end.through.max(covered) };
+    }
+    let replay = Replay { fs: source, store: header.store, start, pack_is_good: &|_| Ok(true) };
+    match replay.run(&mut |_| Ok(()))?.damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(()),
+    }
 }
 
 /// Removes from a side its log, and what the source does not have. Segments that may differ get another
@@ -98,27 +124,31 @@ pub(super) fn remove_stale(side: &dyn Fs) -> io::Result<()> {
 /// # Errors
 /// Of the disks.
 pub(super) fn copy_unsealed(source: &dyn Fs, side: &dyn Fs) -> Result<(), DisksError> {
-    let copy = |path: &str| {
-        let aside = unfinished(path);
-        let file = source.open_uncached(path)?;
-        copy_aside(file.as_ref(), None, side, &aside, &mut |_| Ok(()))?;
-        side.rename(&aside, path)
-    };
     for path in [KEYS, KEYS_COPY] {
         if is_there(source, path)? {
-            copy(path)?;
+            copy_named(source, side, path)?;
         }
     }
     side.sync_dir("")?;
     let dir = FileKind::Log.dir();
     for name in source.list(dir)? {
-        copy(&format!("{dir}/{name}"))?;
+        let path = format!("{dir}/{name}");
+        match copy_named(source, side, &path) {
+            // One that a start needs was read before.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => log::warn!("{path}: {error}"),
+            copied => copied?,
+        }
     }
     side.sync_dir(dir)?;
     let Some(header) = any_header(source)? else { return Ok(()) };
     for id in list_numbers(source, FileKind::Segment)? {
         if !is_sealed(source, header.store, id)? {
-            copy(&segment_path(id))?;
+            let path = segment_path(id);
+            let aside = unfinished(&path);
+            let before = side.open_read(&stale_path(id)).ok();
+            let file = source.open_uncached(&path)?;
+            copy_aside(file.as_ref(), before.as_deref(), side, &aside, &mut |_| Ok(()))?;
+            side.rename(&aside, &path)?;
         }
     }
     Ok(side.sync_dir(FileKind::Segment.dir())?)
@@ -198,6 +228,9 @@ pub(super) fn copy_segment(
         let _ = target.remove(&aside);
     }
     copied?;
+    if let Some(before) = &before {
+        keep_good_extents(target.as_ref(), id, &aside, before)?;
+    }
     mirrored.with_fixed_names(|| {
         let is_current = match source.open_read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -214,6 +247,52 @@ pub(super) fn copy_segment(
         Some(_) => target.remove(&stale_path(id)),
         None => Ok(()),
     }
+}
+
+/// Copies a file under its name. The name is not durable on return.
+pub(super) fn copy_named(from: &dyn Fs, to: &dyn Fs, path: &str) -> io::Result<()> {
+    let aside = unfinished(path);
+    // An earlier try may have left one of the name.
+    match to.remove(&aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    copy_file(from.open_uncached(path)?.as_ref(), to, DiskPlace::Bulk, &aside)?;
+    to.rename(&aside, path)
+}
+
+/// Puts the extents of `before` into a copy where those of the copy are rotten: the source may have been
+/// so without notice.
+fn keep_good_extents(side: &dyn Fs, id: u64, copy: &str, before: &Arc<dyn File>) -> io::Result<()> {
+    let file = side.open(copy)?;
+    if crc32_of(file.as_ref())? == crc32_of(before.as_ref()).unwrap_or_default() {
+        return Ok(());
+    }
+    let Ok(Some(header)) = any_header(side) else { return Ok(()) };
+    let copied = Arc::new(Segment { id, file: Arc::clone(&file) });
+    let before = Arc::new(Segment { id, file: Arc::clone(before) });
+    let Ok(scan) = SegmentScan::new(Arc::clone(&before), header.store) else { return Ok(()) };
+    for found in scan {
+        let Ok((at, Scanned::Record(SegmentRecord::Extent(extent)))) = found else { continue };
+        let is_same = copied.extent(&header.store, at).is_ok_and(|own| own == extent);
+        let reference = extent.to_ref();
+        if is_same && copied.check_payload(&reference).is_err() && before.check_payload(&reference).is_ok() {
+            let len = UNIT_BYTES + u64::from(reference.payload_len);
+            let end = at + len + ExtentHeader::table_len(reference.payload_len.into());
+            copy_range(before.file.as_ref(), file.as_ref(), at..end)?;
+        }
+    }
+    file.sync_data()
+}
+
+fn copy_range(from: &dyn File, to: &dyn File, range: Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; MIB as usize];
+    for at in range.clone().step_by(MIB as usize) {
+        let bytes = &mut buffer[..MIB.min(range.end - at) as usize];
+        from.read_exact_at(bytes, at)?;
+        to.write_all_at(bytes, at)?;
+    }
+    Ok(())
 }
 
 /// Copies a file, and compares what the disk has of it.

@@ -19,6 +19,8 @@ pub(super) struct Marks {
     pub(super) witness: Option<WitnessFile>,
     /// The generation in force.
     pub(super) generation: Generation,
+    /// Whether a side may have the mark of an addition that did not come to its end.
+    pub(super) may_be_added: bool,
 }
 
 /// Keeps the marks.
@@ -63,11 +65,28 @@ impl MarkKeeper {
         let id = GenerationId(random_id(self.entropy.as_ref()));
         let now = self.clock.now();
         let generation = marks.generation.next(id, ids, sealed_below, now);
+        marks.may_be_added |= members.len() > 1;
         for side in members {
             marks.file(*side)?.write(SideState::Whole, generation.clone())?;
         }
         marks.generation = generation;
-        marks.write_witness(now)
+        marks.write_witness(now)?;
+        marks.may_be_added = false;
+        Ok(())
+    }
+
+    /// As [`MarkKeeper::begin_generation`], of one side. Where it is the only member already, since the
+    /// witness alone failed, that is tried again.
+    fn go_on_alone(&self, side: Side, sealed_below: u64) -> io::Result<()> {
+        {
+            let mut marks = self.marks();
+            let id = marks.id_of(side)?;
+            if marks.generation.is_of_only(id) && !marks.may_be_added {
+                let now = self.clock.now();
+                return marks.write_witness(now);
+            }
+        }
+        self.begin_generation(&[side], sealed_below)
     }
 
     /// Has the witness name the generation in force.
@@ -112,13 +131,14 @@ impl Marks {
 
 impl SideKeeper for MarkKeeper {
     fn drop_side(&self, dropped: Side, dirty: &[String], why: &io::Error) -> io::Result<()> {
-        self.begin_generation(&[dropped.other()], sealed_below(dirty))?;
+        self.go_on_alone(dropped.other(), sealed_below(dirty))?;
         log::error!("a side of the mirror is dropped, and the store goes on with the other one: {why}");
         let Some(mut file) = self.marks().files[dropped.index()].take() else { return Ok(()) };
         let before = file.mark().clone();
         if before.state == SideState::Whole {
             // Nobody waits for it: the disk may not answer.
-            thread::spawn(move || file.write(SideState::Told, before.generation));
+            let told = thread::Builder::new().name("told".to_owned());
+            let _ = told.spawn(move || file.write(SideState::Told, before.generation));
         }
         Ok(())
     }

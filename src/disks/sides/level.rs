@@ -9,11 +9,11 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::fill::{NEWEST_SEGMENTS, sealed_at};
+use super::fill::{NEWEST_SEGMENTS, copy_named, sealed_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::disks::DisksError;
 use crate::format::{EPOCH, FileKind, number_of, segment_path, unfinished};
-use crate::fs::{DiskPlace, File, Fs, copy_file, crc32_of};
+use crate::fs::{File, Fs, crc32_of};
 use crate::log::{any_header, level_log, list_numbers, read_checkpoint, remove_unfinished};
 
 /// What was copied from one side to the other.
@@ -107,9 +107,13 @@ fn level_names(sides: [&dyn Fs; 2], dir: &str) -> Result<u64, DisksError> {
         for name in lacking {
             let path = format!("{dir}/{name}");
             match copy_named(from, to, &path) {
-                // It may be one that is of no use any more, and there was no room for it once.
+                // It may be one that is of no use any more. What is of use is read where it is.
                 Err(error)
-                    if error.kind() == io::ErrorKind::StorageFull && dir == FileKind::Segment.dir() =>
+                    if !is_log(name)
+                        && matches!(
+                            error.kind(),
+                            io::ErrorKind::StorageFull | io::ErrorKind::InvalidData
+                        ) =>
                 {
                     log::warn!("{path} is on one side of the mirror alone: {error}");
                 }
@@ -124,6 +128,10 @@ fn level_names(sides: [&dyn Fs; 2], dir: &str) -> Result<u64, DisksError> {
     Ok(copied)
 }
 
+fn is_log(name: &str) -> bool {
+    number_of(FileKind::Log, name).is_some()
+}
+
 fn names_of(side: &dyn Fs, dir: &str) -> io::Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = side.list(dir)?.into_iter().collect();
     names.retain(|name| {
@@ -134,26 +142,15 @@ fn names_of(side: &dyn Fs, dir: &str) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Copies a file under its name. The name is not durable on return.
-fn copy_named(from: &dyn Fs, to: &dyn Fs, path: &str) -> io::Result<()> {
-    let aside = unfinished(path);
-    // An earlier try may have left one of the name.
-    match to.remove(&aside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
-    copy_file(from.open_uncached(path)?.as_ref(), to, DiskPlace::Bulk, &aside)?;
-    to.rename(&aside, path)
-}
-
 /// Makes the files of the log and beside it equal that both have.
 fn level_metadata(sides: [&dyn Fs; 2]) -> Result<Levelling, DisksError> {
     let dir = FileKind::Log.dir();
     let mut done = Levelling::default();
     let newest = list_numbers(sides[0], FileKind::Log)?.last().copied();
-    for name in names_of(sides[0], dir)? {
+    let both = names_of(sides[1], dir)?;
+    for name in names_of(sides[0], dir)?.intersection(&both) {
         let path = format!("{dir}/{name}");
-        let log = number_of(FileKind::Log, &name);
+        let log = number_of(FileKind::Log, name);
         if log.is_none_or(|number| Some(number) != newest) && are_equal(sides, &path)? {
             continue;
         }
@@ -163,7 +160,7 @@ fn level_metadata(sides: [&dyn Fs; 2]) -> Result<Levelling, DisksError> {
             done.packs += levelled.packs;
             continue;
         }
-        let good = match number_of(FileKind::Checkpoint, &name) {
+        let good = match number_of(FileKind::Checkpoint, name) {
             Some(covered) => good_checkpoint(sides, covered)?,
             None => readable(sides, &path),
         };

@@ -247,7 +247,7 @@ impl MirrorOpening {
         let Some(mark) = found[plan.source] else { return Err(self.refused(SidesRefusal::NoMark)) };
         let generation = mark.generation.clone();
         let is_remembered = remembered == Some(&generation);
-        let marks = Marks { mirror, files, witness, generation };
+        let marks = Marks { mirror, files, witness, generation, may_be_added: false };
         if plan.other == OtherSide::Level {
             let levelled = level::level([self.bare[0].as_ref(), self.bare[1].as_ref()]);
             if let Err(error) = levelled {
@@ -305,6 +305,7 @@ impl MirrorOpening {
         let from = self.bare[source.index()].as_ref();
         let to = self.bare[side.index()].as_ref();
         log::info!("{} is filled from {}", self.name(side), self.name(source));
+        fill::check_log(from)?;
         // By its old generation it is known what is equal, until all else has gone.
         keeper.mark_filling(side, false)?;
         fill::keep_equal(from, to, sealed_below)?;
@@ -343,7 +344,7 @@ impl MirrorOpening {
             let disk = self.options.disks[side.index()].as_ref();
             files[side.index()] = Some(MarkFile::create(disk, mark, now)?);
         }
-        let mut marks = Marks { mirror, files, witness, generation };
+        let mut marks = Marks { mirror, files, witness, generation, may_be_added: false };
         marks.write_witness(now)?;
         Ok(marks)
     }

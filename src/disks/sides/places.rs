@@ -15,9 +15,10 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::disks::change::check_empty;
 use crate::disks::{DisksError, UnmarkedFs, check_apart};
 use crate::format::{
-    FileKind, Generation, GenerationId, LOCK, SideId, SideMark, SideState, StoreId, WitnessMark,
+    FileKind, Generation, GenerationId, KEYS, KEYS_COPY, LOCK, STANDBY, SideId, SideMark, SideState, StoreId,
+    WitnessMark,
 };
-use crate::fs::{Fs, Lock, OsFs, ReadOnlyFs};
+use crate::fs::{Fs, Lock, OsFs, ReadOnlyFs, is_there};
 use crate::log::holds_store;
 
 /// The two directories of a mirror, and what an operator says about them.
@@ -275,6 +276,11 @@ impl MirrorPlaces {
         let disk = OsFs::new(first);
         if crate::disks::is_paired(&disk)? {
             return Err(DisksError::FastBesideMirror);
+        }
+        for (file, what) in [(KEYS, "encrypted"), (KEYS_COPY, "encrypted"), (STANDBY, "that of a standby")] {
+            if is_there(&disk, file)? {
+                return Err(DisksError::NotForMirror(what));
+            }
         }
         let _lock = lock(&disk)?;
         self.check_new(1)?;

@@ -247,8 +247,8 @@ impl File for MirroredFile {
         let settled = synced.settle_sync(&self.sides);
         if settled.is_err() {
             self.is_dirty.store(was_dirty, Ordering::Release);
-        } else if was_dirty && !self.is_dirty.load(Ordering::Acquire) {
-            self.sides.note_clean(&self.path());
+        } else if was_dirty {
+            self.sides.note_clean(&self.path(), || self.is_dirty.load(Ordering::Acquire));
         }
         settled
     }

@@ -107,7 +107,7 @@ impl MirroredFs {
         let _in_step = self.sides.in_step();
         let _names = self.sides.names.read().expect(NOT_POISONED);
         let opened = self.sides.on_each(|side| open(self.sides.disk(side).as_ref(), path));
-        let files = opened.into_files(&self.sides)?;
+        let files = opened.into_opened()?;
         Ok(self.sides.register(MirroredFile::new(&self.sides, path, is_writable, files)))
     }
 
@@ -206,7 +206,7 @@ impl Fs for MirroredFs {
     fn remove(&self, path: &str) -> io::Result<()> {
         let _in_step = self.sides.in_step();
         let mut removed = self.change_names(|disk| disk.remove(path));
-        self.sides.note_clean(path);
+        self.sides.note_clean(path, || false);
         // Gone on both: a crash may have kept it on one of them.
         if removed.successes().next().is_some() {
             for side in Side::BOTH {

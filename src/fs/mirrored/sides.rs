@@ -216,8 +216,12 @@ impl Sides {
         self.dirty.lock().expect(NOT_POISONED).insert(path.to_owned());
     }
 
-    pub(super) fn note_clean(&self, path: &str) {
-        self.dirty.lock().expect(NOT_POISONED).remove(path);
+    /// Notes that a sync has covered what was written to a file, unless it `is_dirty` again.
+    pub(super) fn note_clean(&self, path: &str, is_dirty: impl Fn() -> bool) {
+        let mut dirty = self.dirty.lock().expect(NOT_POISONED);
+        if !is_dirty() {
+            dirty.remove(path);
+        }
     }
 
     pub(super) fn note_bad(&self, bad: BadBytes) {
@@ -450,28 +454,40 @@ impl<T> BothResults<T> {
 }
 
 impl BothResults<Arc<dyn File>> {
-    /// The open file of each side. One that a filled side lacks yet is none of its faults, and one that
-    /// a whole side lacks is one as soon as the file is written to.
+    /// The file on the sides where it could be opened. A side where it could not is dropped once the file
+    /// is written to: reads do without it.
     ///
     /// # Errors
-    /// As of [`BothResults::settle`].
-    pub(super) fn into_files(self, sides: &Sides) -> io::Result<[Option<Arc<dyn File>>; 2]> {
+    /// A lack of descriptors; it could be opened nowhere.
+    pub(super) fn into_opened(self) -> io::Result<[Option<Arc<dyn File>>; 2]> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
         let mut files = [None, None];
-        let mut outcome = BothResults { results: [None, None] };
-        let is_somewhere = self.successes().next().is_some();
+        let mut missing = None;
         for (side, result) in Side::BOTH.into_iter().zip(self.results) {
-            outcome.results[side.index()] = match result {
-                Some(Ok(file)) => {
-                    files[side.index()] = Some(file);
-                    Some(Ok(()))
-                }
-                Some(Err(error)) if is_somewhere && error.kind() == io::ErrorKind::NotFound => None,
-                Some(Err(error)) => Some(Err(error)),
-                None => None,
-            };
+            match result {
+                Some(Ok(file)) => files[side.index()] = Some(file),
+                Some(Err(error)) => missing = missing.or(Some(error)),
+                None => {}
+            }
+        }
+        match missing {
+            Some(error) if files.iter().all(Option::is_none) => Err(error),
+            _ => Ok(files),
+        }
+    }
+
+    /// The new file of each side.
+    ///
+    /// # Errors
+    /// As of [`BothResults::settle`].
+    pub(super) fn into_files(self, sides: &Sides) -> io::Result<[Option<Arc<dyn File>>; 2]> {
+        let mut files = [None, None];
+        let mut outcome = BothResults { results: [None, None] };
+        for (side, result) in Side::BOTH.into_iter().zip(self.results) {
+            outcome.results[side.index()] =
+                result.map(|result| result.map(|file| files[side.index()] = Some(file)));
         }
         outcome.settle_or_drop(sides)?;
         Ok(files)

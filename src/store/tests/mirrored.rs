@@ -374,3 +374,51 @@ fn a_torn_end_of_the_log_is_equal_on_both_sides_after_a_start() {
     drop(mirror(&first, &second).unwrap());
     assert_eq!(first.contents(&log).unwrap(), second.contents(&log).unwrap());
 }
+
+#[test]
+fn a_side_is_not_filled_from_one_whose_log_cannot_be_read() {
+    let [first, second] = two_disks();
+    let opened = mirror(&first, &second).unwrap();
+    let store = store_on(&opened);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "both", b"both").unwrap();
+    second.stop_at(second.operations() + 1);
+    put(&store, "b", "one", b"one").unwrap();
+    drop(store);
+    drop(opened);
+    let first = first.crash(CrashPolicy::DropAll);
+    let second = second.crash(CrashPolicy::DropAll);
+    let before = second.files();
+    let (log, _) = first.files().into_iter().rfind(|(path, _)| path.ends_with("1.log")).unwrap();
+    first.make_unreadable(&log, 4096..4608).unwrap();
+    let opened = mirror(&first, &second).unwrap();
+    assert_eq!(opened.uses(), [SideUse::Whole, SideUse::Out]);
+    assert_eq!(second.files(), before, "it may be needed");
+}
+
+#[test]
+fn rot_of_the_source_of_a_filling_does_not_replace_good_bytes() {
+    let [first, second] = two_disks();
+    let opened = mirror(&first, &second).unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+    let small = StoreOptions { segment_max_bytes: 100_000, ..options() };
+    let store = Store::open(opened.fs(), clock, &SeededEntropy::new(1), small).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "large", &[7; 200_000]).unwrap();
+    let path = large_segment(&first);
+    put(&store, "b", "next", &[8; 200_000]).unwrap();
+    let again = opened.fs().open(&path).unwrap();
+    again.truncate(u64::MAX).unwrap();
+    second.stop_at(second.operations() + 1);
+    put(&store, "b", "last", b"last").unwrap();
+    drop(again);
+    drop(store);
+    drop(opened);
+    let first = first.crash(CrashPolicy::DropAll);
+    let second = second.crash(CrashPolicy::DropAll);
+    first.damage(&path, 80_000, 0xff).unwrap();
+    let opened = mirror(&first, &second).unwrap();
+    let store = store_on(&opened);
+    assert!(fill(&opened).unwrap());
+    assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of the side that was filled");
+}
