@@ -97,8 +97,9 @@ pub(crate) fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let in_data_dir =
-        SecretFile::new(data_dir.join(NAME)).with_copy(data_dir.other_side().map(|other| other.join(NAME)));
+    let copy = data_dir.other_side().map(|other| other.join(NAME));
+    let refusal = data_dir.mirror().and_then(|places| places.home().err()).map(|error| error.to_string());
+    let in_data_dir = SecretFile::new(data_dir.join(NAME)).with_copy(copy).refusing(refusal);
     let ring = RingFile(arguments.keys_file.clone().map_or(in_data_dir, SecretFile::new));
     match &arguments.command {
         KeyCommand::Create { file } => create(&RingFile(SecretFile::new(file.clone())), json, out),

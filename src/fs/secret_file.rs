@@ -17,12 +17,14 @@ pub struct SecretFile {
     path: PathBuf,
     /// The same file on the other side of a mirror.
     copy: Option<PathBuf>,
+    /// Why it must not be changed.
+    refusal: Option<String>,
 }
 
 impl SecretFile {
     /// The file at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, copy: None }
+        Self { path, copy: None, refusal: None }
     }
 
     /// The same, which has a copy: each change is made there, too, after it was made here.
@@ -31,8 +33,15 @@ impl SecretFile {
         Self { copy, ..self }
     }
 
+    /// The same, which must not be changed where there is a reason.
+    #[must_use]
+    pub fn refusing(self, refusal: Option<String>) -> Self {
+        Self { refusal, ..self }
+    }
+
     /// Makes the file and its copy equal, where one of them is missing or differs. The file counts; with
-    /// `newer_counts`, the one that was changed last does.
+    /// `newer_counts`, the one that was changed last does, if it can be read and is not empty. The other
+    /// one is kept under another name.
     ///
     /// # Errors
     /// The copy counts, and cannot be copied; with the path.
@@ -44,20 +53,23 @@ impl SecretFile {
         if is_equal || one.is_err() && other.is_err() {
             return Ok(());
         }
-        if newer_counts && changed_at(copy) > changed_at(&self.path) {
+        let is_sound = other.as_ref().is_ok_and(|text| !text.is_empty());
+        if newer_counts && is_sound && changed_at(copy) > changed_at(&self.path) {
+            set_aside(&self.path);
             return replicate(copy, &self.path).map_err(|error| {
                 format!("cannot copy {} to {}: {error}", copy.display(), self.path.display())
             });
         }
         if self.exists() {
+            set_aside(copy);
             self.update_copy();
         }
         Ok(())
     }
 
-    /// Makes the copy equal. It is no error where that fails: the file counts, and the next start of the
+    /// Makes the copy equal, after the file was changed by hand. It is no error where that fails: the file counts, and the next start of the
     /// server copies it again.
-    fn update_copy(&self) {
+    pub fn update_copy(&self) {
         let Some(copy) = &self.copy else { return };
         if let Err(error) = replicate(&self.path, copy) {
             log::warn!("{} is not copied to {}: {error}", self.path.display(), copy.display());
@@ -87,6 +99,7 @@ impl SecretFile {
     /// # Errors
     /// Errors of the disk, with the path.
     pub fn create(&self, text: &str) -> Result<(), String> {
+        self.check_refusal()?;
         write(&self.path, text, None, SECRET_MODE)
             .map_err(|error| format!("cannot create {}: {error}", self.path.display()))?;
         self.update_copy();
@@ -101,6 +114,7 @@ impl SecretFile {
     /// # Errors
     /// Those of `change`, and of the disk; the file is unchanged.
     pub fn edit(&self, change: impl FnOnce(Option<&str>) -> Result<String, String>) -> Result<(), String> {
+        self.check_refusal()?;
         // The target of a symbolic link is replaced, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         // The directory is locked, since each edit replaces the file.
@@ -127,6 +141,13 @@ impl SecretFile {
         Ok(())
     }
 
+    fn check_refusal(&self) -> Result<(), String> {
+        match &self.refusal {
+            Some(why) => Err(format!("{} is not changed: {why}", self.path.display())),
+            None => Ok(()),
+        }
+    }
+
     fn unchanged(&self, error: &io::Error) -> String {
         format!("cannot change {}: {error}", self.path.display())
     }
@@ -149,13 +170,28 @@ fn changed_at(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// Gives `to` the text, the owner and the mode of `from`.
+/// Keeps a file that is about to be replaced under another name, if there is one.
+fn set_aside(path: &Path) {
+    let Ok(since) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) else { return };
+    let aside = PathBuf::from(format!("{}.replaced-{}", path.display(), since.as_millis()));
+    if fs::hard_link(path, &aside).is_ok() {
+        log::warn!(
+            "{} differs on the two sides of the mirror, and is kept as {}",
+            path.display(),
+            aside.display()
+        );
+    }
+}
+
+/// Gives `to` the text, the owner, the mode and the time of `from`.
 fn replicate(from: &Path, to: &Path) -> io::Result<()> {
     // The target of a symbolic link is replaced, not the link.
     let to = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
     let text = fs::read_to_string(from)?;
     let metadata = fs::metadata(from)?;
-    write(&to, &text, Some((metadata.uid(), metadata.gid())), kept_mode(metadata.mode()))
+    write(&to, &text, Some((metadata.uid(), metadata.gid())), kept_mode(metadata.mode()))?;
+    // A copy is no newer than what it was made of.
+    fs::File::open(&to)?.set_modified(metadata.modified()?)
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -290,6 +326,41 @@ mod tests {
         file.edit(|_| Ok("three".to_owned())).unwrap();
         assert_eq!(file.read().unwrap(), "three");
         file.make_level(false).unwrap();
+    }
+
+    #[test]
+    fn a_copy_is_no_newer_than_the_file_and_what_is_replaced_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("b");
+        let file = SecretFile::new(dir.path().join("a")).with_copy(Some(copy.clone()));
+        file.create("keys").unwrap();
+        assert_eq!(changed_at(&copy), changed_at(file.path()));
+        let time = changed_at(&copy).unwrap();
+        // Rot changes no time.
+        fs::write(&copy, "rot").unwrap();
+        fs::File::options().write(true).open(&copy).unwrap().set_modified(time).unwrap();
+        file.make_level(true).unwrap();
+        assert_eq!(file.read().unwrap(), "keys");
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "keys");
+        let kept: Vec<_> = OsFs::new(dir.path()).list("").unwrap();
+        let kept: Vec<_> = kept.into_iter().filter(|name| name.starts_with("b.replaced-")).collect();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(fs::read_to_string(dir.path().join(&kept[0])).unwrap(), "rot");
+        // One that was emptied counts for nothing.
+        fs::write(&copy, "").unwrap();
+        file.make_level(true).unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "keys");
+    }
+
+    #[test]
+    fn a_file_of_a_side_that_may_not_count_is_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SecretFile::new(dir.path().join("a"));
+        file.create("one").unwrap();
+        let file = file.refusing(Some("the other side may be later".to_owned()));
+        assert!(file.edit(|_| Ok("two".to_owned())).unwrap_err().contains("may be later"));
+        assert!(file.create("two").is_err());
+        assert_eq!(file.read().unwrap(), "one");
     }
 
     #[test]

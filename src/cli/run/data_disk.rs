@@ -9,7 +9,7 @@ use log::{info, warn};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::disks::{DiskMirror, MirrorPlaces};
 use siltstone::format::LOCK;
-use siltstone::fs::{Fs, memory_limit, share_disk};
+use siltstone::fs::{Fs, OsFs, memory_limit, share_disk};
 use siltstone::vault::{
     DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, open_disk,
 };
@@ -49,11 +49,13 @@ pub(crate) struct OpenedDisk {
 
 /// Opens both sides of a mirror, and makes the files beside the store equal on both.
 fn open_mirror(options: &ServerOptions, places: &MirrorPlaces) -> Result<OpenedDisk, CliError> {
-    let opened = places.open(Arc::new(OsEntropy), Arc::new(SystemClock), PATIENCE);
-    let mirror = Arc::new(opened.map_err(|error| CliError::start(error.to_string()))?);
-    if is_encrypted(mirror.fs().as_ref()).map_err(|error| refused(&options.start.data_dir, &error))? {
+    // Before anything is written.
+    let dir = &options.start.data_dir;
+    if is_encrypted(&OsFs::new(dir)).map_err(|error| refused(dir, &error))? {
         return Err(CliError::start("--mirror: an encrypted directory is not mirrored by this version"));
     }
+    let opened = places.open(Arc::new(OsEntropy), Arc::new(SystemClock), PATIENCE);
+    let mirror = Arc::new(opened.map_err(|error| CliError::start(error.to_string()))?);
     Ok(OpenedDisk { fs: mirror.fs(), mirror: Some(mirror) })
 }
 

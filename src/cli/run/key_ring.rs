@@ -34,7 +34,8 @@ impl KeysFile {
         let named = named.or(credential);
         let path = named.unwrap_or_else(|| options.start.users_path().with_file_name(NAME));
         let copy = options.start.copy_of(&path);
-        Self(SecretFile::new(path).with_copy(copy))
+        let refusal = options.start.refusal_for(&path);
+        Self(SecretFile::new(path).with_copy(copy).refusing(refusal))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -149,6 +150,7 @@ impl RunningKeys {
                 let kept_out = self.ring.replace(ring);
                 self.record(&differences(&before, &self.ring.get()), None);
                 info!("the keys of encrypted objects were read again");
+                self.file.0.update_copy();
                 if !kept_out.is_empty() {
                     warn!(
                         "{} still has keys that were destroyed, which stay out of the ring until the server is started again: {}; \

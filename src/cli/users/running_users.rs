@@ -46,7 +46,10 @@ impl RunningUsers {
     /// Reads the users file again, on a signal. If it is broken the previous users stay in effect.
     pub(crate) fn reload(&self) {
         match self.load(&mut self.known(), ChangeOrigin::SIGNAL) {
-            Ok(()) => info!("the users file was read again"),
+            Ok(()) => {
+                info!("the users file was read again");
+                self.file.update_copy();
+            }
             Err(problem) => {
                 ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, &*self.audit);
                 error!("the users are unchanged: {problem}");

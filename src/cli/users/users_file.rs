@@ -30,7 +30,13 @@ impl UsersFile {
         let path = options.start.users_path();
         let copy = options.start.copy_of(&path);
         let own = Self::new(path, administrator);
-        Self { file: own.file.with_copy(copy), ..own }
+        let refusal = options.start.refusal_for(own.file.path());
+        Self { file: own.file.with_copy(copy).refusing(refusal), ..own }
+    }
+
+    /// As [`SecretFile::update_copy`].
+    pub(crate) fn update_copy(&self) {
+        self.file.update_copy();
     }
 
     /// As [`SecretFile::make_level`].

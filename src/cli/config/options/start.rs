@@ -102,6 +102,8 @@ pub(crate) struct UnreadSide {
     /// Empty where there is no mirror.
     pub(crate) dir: PathBuf,
     pub(crate) usage: OtherUse,
+    /// Why it is not known which side counts.
+    pub(crate) refusal: Option<String>,
 }
 
 impl StartOptions {
@@ -140,11 +142,15 @@ impl StartOptions {
         self.data_dir.clone_from(&first);
         let home = match places.home() {
             Err(DisksError::NoStore) => new,
-            home => home?,
+            Err(error) => {
+                self.unread_side.refusal = Some(error.to_string());
+                return Err(error);
+            }
+            Ok(home) => home,
         };
         let (data_dir, dir) = if home.source == 0 { (first, second) } else { (second, first) };
         self.data_dir = data_dir;
-        self.unread_side = UnreadSide { dir, usage: home.other };
+        self.unread_side = UnreadSide { dir, usage: home.other, refusal: None };
         Ok(())
     }
 
@@ -154,6 +160,11 @@ impl StartOptions {
             return file;
         }
         below(&file, &self.unread_side.dir).map_or(file, |rest| self.data_dir.join(rest))
+    }
+
+    /// Why a file must not be changed: it is in a side, and it is not known which of them counts.
+    pub(crate) fn refusal_for(&self, file: &Path) -> Option<String> {
+        self.unread_side.refusal.clone().filter(|_| below(file, &self.data_dir).is_some())
     }
 
     /// The path of the same file on the other side of a mirror, where that has it.
@@ -195,7 +206,7 @@ mod tests {
         assert_eq!(start.copy_of(&start.users_path()), Some(path("b/users.toml")));
         assert_eq!(start.copy_of(&path("c/users.toml")), None);
         start.data_dir = path("b");
-        start.unread_side = UnreadSide { dir: path("a"), usage: OtherUse::Missing };
+        start.unread_side = UnreadSide { dir: path("a"), usage: OtherUse::Missing, refusal: None };
         start.users = Some(path("a/sub/u.toml"));
         assert_eq!(start.users_path(), path("b/sub/u.toml"));
         assert_eq!(start.copy_of(&start.users_path()), None, "it is missing");
