@@ -217,11 +217,11 @@ fn commits_on_two_disks(dir: &Path) {
         ("both", open_on(Arc::new(pair))),
         ("the slow disk", open_on(slow("slow"))),
     ];
-    commits_in_turn(&stores);
+    commits_in_turn(&stores, &[("alone", false), ("beside puts of 256 MiB", true)]);
 }
 
 /// Single commits of small objects on one disk, on two as a mirror, and on a mirror that has lost one of
-/// them; alone, and beside large objects. All directories are on one file system, but for the syncs of
+/// them. All directories are on one file system, but for the syncs of
 /// the slow ones.
 fn commits_on_a_mirror(dir: &Path) {
     let sync_time = Duration::from_millis(10);
@@ -244,7 +244,7 @@ fn commits_on_a_mirror(dir: &Path) {
         ("a slow disk", open_on(slow("slow"))),
         ("a mirror of slow disks", open_on(mirror_of([slow("slow1"), slow("slow2")]))),
     ];
-    commits_in_turn(&stores);
+    commits_in_turn(&stores, &[("alone", false)]);
 }
 
 fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> Arc<dyn Fs> {
@@ -261,12 +261,12 @@ fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> Arc<dyn Fs> {
     DiskMirror::open(options).expect("the mirror opens").fs()
 }
 
-/// Commits on each store in turn, alone and beside large objects.
-fn commits_in_turn(stores: &[(&str, Store)]) {
+/// Commits on each store in turn, under each of the loads: alone, or beside large objects.
+fn commits_in_turn(stores: &[(&str, Store)], loads: &[(&str, bool)]) {
     for (_, store) in stores {
         store.create_bucket("b", "bench").expect("the bucket is new");
     }
-    for (beside, is_loaded) in [("alone", false), ("beside puts of 256 MiB", true)] {
+    for (beside, is_loaded) in loads {
         let mut medians: Vec<Vec<Duration>> = vec![Vec::new(); stores.len()];
         for _ in 0..5 {
             for ((_, store), medians) in stores.iter().zip(&mut medians) {
