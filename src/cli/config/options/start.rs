@@ -102,8 +102,8 @@ pub(crate) struct UnreadSide {
     /// Empty where there is no mirror.
     pub(crate) dir: PathBuf,
     pub(crate) usage: OtherUse,
-    /// Why it is not known which side counts.
-    pub(crate) refusal: Option<String>,
+    /// Why it is not known which side counts; empty where it is.
+    pub(crate) refusal: String,
 }
 
 impl StartOptions {
@@ -143,14 +143,14 @@ impl StartOptions {
         let home = match places.home() {
             Err(DisksError::NoStore) => new,
             Err(error) => {
-                self.unread_side.refusal = Some(error.to_string());
+                self.unread_side.refusal = error.to_string();
                 return Err(error);
             }
             Ok(home) => home,
         };
         let (data_dir, dir) = if home.source == 0 { (first, second) } else { (second, first) };
         self.data_dir = data_dir;
-        self.unread_side = UnreadSide { dir, usage: home.other, refusal: None };
+        self.unread_side = UnreadSide { dir, usage: home.other, refusal: String::new() };
         Ok(())
     }
 
@@ -164,7 +164,8 @@ impl StartOptions {
 
     /// Why a file must not be changed: it is in a side, and it is not known which of them counts.
     pub(crate) fn refusal_for(&self, file: &Path) -> Option<String> {
-        self.unread_side.refusal.clone().filter(|_| below(file, &self.data_dir).is_some())
+        let refusal = Some(self.unread_side.refusal.clone()).filter(|why| !why.is_empty());
+        refusal.filter(|_| below(file, &self.data_dir).is_some())
     }
 
     /// The path of the same file on the other side of a mirror, where that has it.
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(start.copy_of(&start.users_path()), Some(path("b/users.toml")));
         assert_eq!(start.copy_of(&path("c/users.toml")), None);
         start.data_dir = path("b");
-        start.unread_side = UnreadSide { dir: path("a"), usage: OtherUse::Missing, refusal: None };
+        start.unread_side = UnreadSide { dir: path("a"), usage: OtherUse::Missing, refusal: String::new() };
         start.users = Some(path("a/sub/u.toml"));
         assert_eq!(start.users_path(), path("b/sub/u.toml"));
         assert_eq!(start.copy_of(&start.users_path()), None, "it is missing");
