@@ -214,7 +214,11 @@ pub(super) fn check_empty(disk: &dyn Fs) -> Result<(), DisksError> {
     Ok(())
 }
 
-fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
+/// Locks a directory against other processes.
+///
+/// # Errors
+/// [`DisksError::Locked`], and those of the disk.
+pub(super) fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
     disk.lock(LOCK).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => DisksError::Locked,
         _ => error.into(),

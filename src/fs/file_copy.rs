@@ -1,6 +1,7 @@
 //! Copies of whole files.
 
 use std::io;
+use std::ops::Range;
 
 use super::{DiskPlace, File, Fs, crc32_of};
 use crate::base::digest::Crc32;
@@ -64,6 +65,20 @@ pub fn copy_bytes(from: &dyn File, to: &dyn File) -> io::Result<u32> {
         to.write_zeros(len - 1, 1)?;
     }
     Ok(crc.value())
+}
+
+/// Copies a range of bytes to the same place of another file.
+///
+/// # Errors
+/// Of either file.
+pub fn copy_range(from: &dyn File, to: &dyn File, range: Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; MIB.min(range.end - range.start) as usize];
+    for at in range.clone().step_by(MIB as usize) {
+        let bytes = &mut buffer[..MIB.min(range.end - at) as usize];
+        from.read_exact_at(bytes, at)?;
+        to.write_all_at(bytes, at)?;
+    }
+    Ok(())
 }
 
 /// Writes a block without the holes in it.

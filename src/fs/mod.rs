@@ -40,7 +40,7 @@ pub(crate) mod conformance;
 pub(crate) mod differential;
 
 pub use disk_of::{absolute, share_disk};
-pub use file_copy::{copy_bytes, copy_file};
+pub use file_copy::{copy_bytes, copy_file, copy_range};
 pub use file_crc::crc32_of;
 pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};
@@ -364,6 +364,17 @@ pub fn is_there(fs: &dyn Fs, path: &str) -> io::Result<bool> {
     match fs.open_read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         opened => opened.map(|_| true),
+    }
+}
+
+/// Removes a name, if it is there.
+///
+/// # Errors
+/// Of the disk.
+pub fn remove_if_there(fs: &dyn Fs, path: &str) -> io::Result<()> {
+    match fs.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

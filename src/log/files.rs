@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{Features, FileHeader, FileKind, StoreId, number_of, unfinished};
-use crate::fs::{DiskPlace, File, Fs};
+use crate::fs::{DiskPlace, File, Fs, remove_if_there};
 use crate::log::{Damage, LogError};
 
 /// Creates the file that `header` describes; `fill` may write after the header. The file has its
@@ -90,13 +90,6 @@ fn fill_and_name(
     file.sync_data()?;
     fs.rename(aside, path)?;
     Ok(file)
-}
-
-fn remove_if_there(fs: &dyn Fs, path: &str) -> io::Result<()> {
-    match fs.remove(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// Opens a file and checks its header against its name and, where it is known, the store.

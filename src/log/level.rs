@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PACK_MAX_BYTES, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, copy_range};
 use crate::log::files::read_header;
 use crate::log::groups::{GroupFile, GroupReader};
 use crate::log::{Damage, LogError, Segment};
@@ -62,8 +62,8 @@ fn level_headers(files: &[Arc<dyn File>; 2], number: u64) -> Result<FileHeader, 
         [Ok(_), Ok(_)] => {
             Err(Damage::new(log_path(number), 0, "the two directories have different logs").into())
         }
-        [Ok(header), Err(LogError::Damaged(_))] => copy(&files[0], &files[1], 0, PAGE_BYTES).map(|()| header),
-        [Err(LogError::Damaged(_)), Ok(header)] => copy(&files[1], &files[0], 0, PAGE_BYTES).map(|()| header),
+        [Ok(header), Err(LogError::Damaged(_))] => copy_header(&files[0], &files[1]).map(|()| header),
+        [Err(LogError::Damaged(_)), Ok(header)] => copy_header(&files[1], &files[0]).map(|()| header),
         [Err(error), _] | [_, Err(error)] => Err(error),
     }
 }
@@ -84,16 +84,8 @@ fn level_lengths(files: &[Arc<dyn File>; 2], path: &str) -> Result<(), LogError>
     Ok(())
 }
 
-fn copy(from: &Arc<dyn File>, to: &Arc<dyn File>, offset: u64, len: u64) -> Result<(), LogError> {
-    let mut buffer = vec![0; len.min(MIB) as usize];
-    let mut done = 0;
-    while done < len {
-        let part = &mut buffer[..MIB.min(len - done) as usize];
-        from.read_exact_at(part, offset + done)?;
-        to.write_all_at(part, offset + done)?;
-        done += part.len() as u64;
-    }
-    Ok(())
+fn copy_header(from: &Arc<dyn File>, to: &Arc<dyn File>) -> Result<(), LogError> {
+    Ok(copy_range(from.as_ref(), to.as_ref(), 0..PAGE_BYTES)?)
 }
 
 /// The newest file of both logs.
@@ -122,17 +114,16 @@ impl LogPair<'_> {
                     last_pack = group.group.header().pack;
                     continue;
                 }
-                // One took the place of the other, whose pack was missing, and did so on one side alone:
-                // neither was acknowledged.
-                (Ok((group, _)), Ok(_)) => (0, group),
-                (Ok((group, _)), Err(_)) => (0, group),
+                // The second lacks it, or has another one: one took the place of the other, whose pack was
+                // missing, and did so on one side alone. Neither was acknowledged.
+                (Ok((group, _)), _) => (0, group),
                 (Err(_), Ok((group, _))) => (1, group),
                 // Pages of both may add up to a whole group.
                 (Err(_), Err(_)) if self.level_tails(at, readers[0].sequence)? => continue,
                 (Err(_), Err(_)) => return Ok(last_pack),
             };
             let to = 1 - from;
-            copy(&self.files[from], &self.files[to], at, readers[from].position - at)?;
+            copy_range(self.files[from].as_ref(), self.files[to].as_ref(), at..readers[from].position)?;
             readers[to].position = readers[from].position;
             readers[to].sequence = readers[from].sequence;
             readers[to].previous_crc = readers[from].previous_crc;

@@ -5,7 +5,6 @@
 //! them but holes.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::digest::Crc32;
@@ -14,7 +13,9 @@ use crate::disks::DisksError;
 use crate::format::{
     ExtentHeader, FileKind, KEYS, KEYS_COPY, StoreId, UNIT_BYTES, number_of, segment_path, unfinished,
 };
-use crate::fs::{DiskPlace, File, Fs, MirroredFs, Side, copy_file, crc32_of, is_there};
+use crate::fs::{
+    DiskPlace, File, Fs, MirroredFs, Side, copy_file, copy_range, crc32_of, is_there, remove_if_there,
+};
 use crate::log::{
     LogError, Replay, ReplayStart, Scanned, Segment, SegmentRecord, SegmentScan, any_header, list_numbers,
     read_checkpoint,
@@ -232,11 +233,7 @@ pub(super) fn copy_segment(
         keep_good_extents(target.as_ref(), id, &aside, before)?;
     }
     mirrored.with_fixed_names(|| {
-        let is_current = match source.open_read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            now => now?.usage()?.id == file.usage()?.id,
-        };
-        if is_current && !is_there(target.as_ref(), &path)? {
+        if names(source.as_ref(), &path, file.as_ref())? && !is_there(target.as_ref(), &path)? {
             target.rename(&aside, &path)
         } else {
             target.remove(&aside)
@@ -253,10 +250,7 @@ pub(super) fn copy_segment(
 pub(super) fn copy_named(from: &dyn Fs, to: &dyn Fs, path: &str) -> io::Result<()> {
     let aside = unfinished(path);
     // An earlier try may have left one of the name.
-    match to.remove(&aside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
+    remove_if_there(to, &aside)?;
     copy_file(from.open_uncached(path)?.as_ref(), to, DiskPlace::Bulk, &aside)?;
     to.rename(&aside, path)
 }
@@ -285,14 +279,12 @@ fn keep_good_extents(side: &dyn Fs, id: u64, copy: &str, before: &Arc<dyn File>)
     file.sync_data()
 }
 
-fn copy_range(from: &dyn File, to: &dyn File, range: Range<u64>) -> io::Result<()> {
-    let mut buffer = vec![0; MIB as usize];
-    for at in range.clone().step_by(MIB as usize) {
-        let bytes = &mut buffer[..MIB.min(range.end - at) as usize];
-        from.read_exact_at(bytes, at)?;
-        to.write_all_at(bytes, at)?;
+/// Whether a path still names a file, and not another one.
+pub(super) fn names(disk: &dyn Fs, path: &str, file: &dyn File) -> io::Result<bool> {
+    match disk.open_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        now => Ok(now?.usage()?.id == file.usage()?.id),
     }
-    Ok(())
 }
 
 /// Copies a file, and compares what the disk has of it.
@@ -303,10 +295,7 @@ fn copy_aside(
     aside: &str,
     gate: &mut CopyGate<'_>,
 ) -> io::Result<()> {
-    match to.remove(aside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
+    remove_if_there(to, aside)?;
     let copy = to.create(aside)?;
     let crc = copy_readable(from, before, copy.as_ref(), gate)?;
     copy.sync_data()?;

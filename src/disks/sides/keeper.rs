@@ -46,11 +46,6 @@ impl MarkKeeper {
         self.marks.lock().expect(NOT_POISONED)
     }
 
-    /// The generation in force.
-    pub(super) fn generation(&self) -> Generation {
-        self.marks().generation.clone()
-    }
-
     /// Begins a generation of `members`, and marks them in that order, and the witness. In force,
     /// durably, on return.
     ///

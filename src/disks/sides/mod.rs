@@ -12,8 +12,6 @@ mod mark;
 mod pages;
 mod places;
 mod repair;
-#[cfg(test)]
-mod tests;
 mod verdict;
 mod witness;
 
@@ -26,9 +24,10 @@ pub use places::{DescribedSide, MirrorHome, MirrorPlaces, OtherUse};
 pub use repair::RepairReport;
 pub use verdict::SidesRefusal;
 
+use super::change::lock;
 use super::{DisksError, UnmarkedFs};
 use crate::base::{Clock, Entropy, NOT_POISONED};
-use crate::format::{FileKind, Generation, GenerationId, LOCK, SideId, SideMark, SideState, StoreId};
+use crate::format::{FileKind, Generation, GenerationId, SideId, SideMark, SideState, StoreId};
 use crate::fs::{Fs, Lock, MirroredFs, Side, SideUse};
 use crate::log::holds_store;
 use keeper::{MarkKeeper, Marks, random_id};
@@ -119,11 +118,6 @@ impl DiskMirror {
         Side::BOTH.map(|side| self.fs.use_of(side))
     }
 
-    /// The generation in force.
-    pub fn generation(&self) -> Generation {
-        self.keeper.generation()
-    }
-
     fn filled(&self) -> Option<Side> {
         Side::BOTH.into_iter().find(|side| self.fs.use_of(*side) == SideUse::Filled)
     }
@@ -178,13 +172,6 @@ impl DiskMirror {
             self.keeper.begin_generation(&[side, side.other()], u64::MAX)
         })
     }
-}
-
-fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
-    disk.lock(LOCK).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => DisksError::Locked,
-        _ => error.into(),
-    })
 }
 
 /// A side that is locked.

@@ -12,10 +12,10 @@ use super::verdict::{Accepted, OtherSide, StartPlan, plan_start};
 use super::witness::WitnessFile;
 use super::{DiskMirror, MirrorOptions, SidesRefusal};
 use crate::base::{Clock, Entropy, Timestamp};
-use crate::disks::change::check_empty;
+use crate::disks::change::{check_empty, lock};
 use crate::disks::{DisksError, UnmarkedFs, check_apart};
 use crate::format::{
-    FileKind, Generation, GenerationId, KEYS, KEYS_COPY, LOCK, STANDBY, SideId, SideMark, SideState, StoreId,
+    FileKind, Generation, GenerationId, KEYS, KEYS_COPY, STANDBY, SideId, SideMark, SideState, StoreId,
     WitnessMark,
 };
 use crate::fs::{Fs, Lock, OsFs, ReadOnlyFs, is_there};
@@ -372,13 +372,6 @@ fn set_aside(disk: &dyn Fs, now: Timestamp) -> io::Result<()> {
     disk.sync_dir(FileKind::Log.dir())
 }
 
-fn lock(disk: &dyn Fs) -> Result<Box<dyn Lock>, DisksError> {
-    disk.lock(LOCK).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => DisksError::Locked,
-        _ => error.into(),
-    })
-}
-
 /// A directory without the mark of a side.
 fn unmarked(dir: &Path) -> UnmarkedFs {
     UnmarkedFs { disk: Arc::new(OsFs::new(dir)), mark: side_mark_path() }
@@ -461,7 +454,7 @@ mod tests {
         for (one, other) in [("a", "a"), ("a", "a/b"), ("a/b", "a")] {
             assert!(add(one, other).contains("one is in the other"), "{one} {other}");
         }
-        let _lock = OsFs::new(two.dir.path().join("a")).lock(LOCK).unwrap();
+        let _lock = OsFs::new(two.dir.path().join("a")).lock(crate::format::LOCK).unwrap();
         assert!(add("a", "b").contains("another process"));
         assert!(!two.dir.path().join("b").exists());
         assert!(matches!(MarkFile::read(&OsFs::new(two.dir.path().join("a"))), Ok(None)));

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::fill::is_sealed;
+use super::fill::{is_sealed, names};
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::disks::DisksError;
 use crate::format::{FileKind, number_of, unfinished};
-use crate::fs::{BadBytes, File, Fs, MirroredFs, Side, SideUse};
+use crate::fs::{BadBytes, File, Fs, MirroredFs, Side, SideUse, remove_if_there};
 use crate::log::any_header;
 
 /// What a repair did.
@@ -124,16 +124,11 @@ impl FileRepair<'_> {
             let _ = own.remove(&aside);
         }
         written?;
-        let is_replaced = self.mirrored.with_fixed_names(|| {
-            let is_current = match own.open_read(self.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-                now => now?.usage()?.id == bad.usage()?.id,
-            };
-            match is_current {
+        let is_replaced =
+            self.mirrored.with_fixed_names(|| match names(own.as_ref(), self.path, bad.as_ref())? {
                 true => own.rename(&aside, self.path).map(|()| true),
                 false => own.remove(&aside).map(|()| false),
-            }
-        })?;
+            })?;
         own.sync_dir(FileKind::Segment.dir())?;
         if !is_replaced {
             return Ok(RepairOutcome::Gone);
@@ -151,10 +146,7 @@ impl FileRepair<'_> {
 
     /// Writes the file with good bytes in the place of the bad ones. Its bytes are durable on return.
     fn write_anew(&self, own: &dyn Fs, bad: &dyn File, good: &dyn File, aside: &str) -> io::Result<()> {
-        match own.remove(aside) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+        remove_if_there(own, aside)?;
         let new = own.create(aside)?;
         let len = bad.len()?;
         let mut buffer = vec![0; MIB as usize];

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use sides::{BadBytes, Side, SideKeeper, SideUse};
 
-use super::{DiskPlace, File, Fs, Lock, Space, check_one_directory};
+use super::{DiskPlace, File, Fs, Lock, Space, check_one_directory, remove_if_there};
 use crate::base::NOT_POISONED;
 use file::MirroredFile;
 use sides::{BothResults, Sides};
@@ -63,11 +63,6 @@ impl MirroredFs {
     /// The disk of a side.
     pub fn disk_of(&self, side: Side) -> Arc<dyn Fs> {
         Arc::clone(self.sides.disk(side))
-    }
-
-    /// The side that is read first.
-    pub fn source(&self) -> Side {
-        self.sides.source()
     }
 
     /// Lets the uncached reads of files that are opened from now on be of that side, while it is whole.
@@ -259,10 +254,3 @@ struct LocksOfSides {
 }
 
 impl Lock for LocksOfSides {}
-
-fn remove_if_there(disk: &dyn Fs, path: &str) -> io::Result<()> {
-    match disk.remove(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}

@@ -26,8 +26,39 @@ fn degraded(first: &SimFs, second: &SimFs) -> Result<DiskMirror, DisksError> {
 }
 
 fn store_on(mirror: &DiskMirror) -> Store {
+    store_with(mirror, options())
+}
+
+fn store_with(mirror: &DiskMirror, options: StoreOptions) -> Store {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    Store::open(mirror.fs(), clock, &SeededEntropy::new(1), options()).expect("the store opens")
+    Store::open(mirror.fs(), clock, &SeededEntropy::new(1), options).expect("the store opens")
+}
+
+/// A large object fills a segment.
+fn small_segments() -> StoreOptions {
+    StoreOptions { segment_max_bytes: 100_000, ..options() }
+}
+
+/// Puts a large object into a segment that is sealed by then. Returns the path of that.
+fn put_into_sealed(store: &Store, disk: &SimFs) -> String {
+    store.create_bucket("b", "admin").unwrap();
+    put(store, "b", "large", &[7; 200_000]).unwrap();
+    let path = large_segment(disk);
+    put(store, "b", "next", &[8; 200_000]).unwrap();
+    path
+}
+
+/// Has the second side dropped while a segment is not known to be equal, and both crash.
+fn drop_second(opened: DiskMirror, store: Store, disks: [&SimFs; 2], path: &str) -> [SimFs; 2] {
+    let again = opened.fs().open(path).unwrap();
+    again.truncate(u64::MAX).unwrap();
+    disks[1].stop_at(disks[1].operations() + 1);
+    put(&store, "b", "last", b"last").unwrap();
+    assert_eq!(opened.uses()[1], SideUse::Out);
+    drop(again);
+    drop(store);
+    drop(opened);
+    disks.map(|disk| disk.crash(CrashPolicy::DropAll))
 }
 
 /// Two disks that are a mirror, with an empty store.
@@ -248,10 +279,8 @@ fn rot_on_both_sides_in_different_places_is_read_from_the_other_and_written_anew
     drop(opened);
 
     // A segment of that size is sealed at once.
-    let sealing = StoreOptions { segment_max_bytes: 100_000, ..options() };
     let opened = mirror(&first, &second).unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    let store = Store::open(opened.fs(), clock, &SeededEntropy::new(1), sealing).unwrap();
+    let store = store_with(&opened, small_segments());
     put(&store, "b", "next", &[8; 200_000]).unwrap();
     for id in store.shared.segments.immutable_segments() {
         store.shared.segments.seal_immutable(id).unwrap();
@@ -315,13 +344,8 @@ fn a_checkpoint_that_is_rotten_on_one_side_is_made_good_at_the_start() {
 fn a_segment_that_this_process_made_is_written_anew_and_read_from_its_new_file() {
     let [first, second] = two_disks();
     let opened = mirror(&first, &second).unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    let small = StoreOptions { segment_max_bytes: 100_000, ..options() };
-    let store = Store::open(opened.fs(), clock, &SeededEntropy::new(1), small).unwrap();
-    store.create_bucket("b", "admin").unwrap();
-    put(&store, "b", "large", &[7; 200_000]).unwrap();
-    let path = large_segment(&first);
-    put(&store, "b", "next", &[8; 200_000]).unwrap();
+    let store = store_with(&opened, small_segments());
+    let path = put_into_sealed(&store, &first);
     let whole = first.contents(&path).unwrap();
     first.damage(&path, 80_000, 0xff).unwrap();
     assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
@@ -334,24 +358,9 @@ fn a_segment_that_this_process_made_is_written_anew_and_read_from_its_new_file()
 fn pages_that_the_source_of_a_filling_cannot_read_are_those_that_the_side_had() {
     let [first, second] = two_disks();
     let opened = mirror(&first, &second).unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    let small = StoreOptions { segment_max_bytes: 100_000, ..options() };
-    let store = Store::open(opened.fs(), clock, &SeededEntropy::new(1), small).unwrap();
-    store.create_bucket("b", "admin").unwrap();
-    put(&store, "b", "large", &[7; 200_000]).unwrap();
-    let path = large_segment(&first);
-    put(&store, "b", "next", &[8; 200_000]).unwrap();
-    // The side is dropped while this very segment is not known to be equal.
-    let again = opened.fs().open(&path).unwrap();
-    again.truncate(u64::MAX).unwrap();
-    second.stop_at(second.operations() + 1);
-    put(&store, "b", "last", b"last").unwrap();
-    assert_eq!(opened.uses()[1], SideUse::Out);
-    drop(again);
-    drop(store);
-    drop(opened);
-    let first = first.crash(CrashPolicy::DropAll);
-    let second = second.crash(CrashPolicy::DropAll);
+    let store = store_with(&opened, small_segments());
+    let path = put_into_sealed(&store, &first);
+    let [first, second] = drop_second(opened, store, [&first, &second], &path);
     first.make_unreadable(&path, 80_000..84_000).unwrap();
     let opened = mirror(&first, &second).unwrap();
     assert!(second.contents(&path).is_err(), "it is copied again");
@@ -400,22 +409,9 @@ fn a_side_is_not_filled_from_one_whose_log_cannot_be_read() {
 fn rot_of_the_source_of_a_filling_does_not_replace_good_bytes() {
     let [first, second] = two_disks();
     let opened = mirror(&first, &second).unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    let small = StoreOptions { segment_max_bytes: 100_000, ..options() };
-    let store = Store::open(opened.fs(), clock, &SeededEntropy::new(1), small).unwrap();
-    store.create_bucket("b", "admin").unwrap();
-    put(&store, "b", "large", &[7; 200_000]).unwrap();
-    let path = large_segment(&first);
-    put(&store, "b", "next", &[8; 200_000]).unwrap();
-    let again = opened.fs().open(&path).unwrap();
-    again.truncate(u64::MAX).unwrap();
-    second.stop_at(second.operations() + 1);
-    put(&store, "b", "last", b"last").unwrap();
-    drop(again);
-    drop(store);
-    drop(opened);
-    let first = first.crash(CrashPolicy::DropAll);
-    let second = second.crash(CrashPolicy::DropAll);
+    let store = store_with(&opened, small_segments());
+    let path = put_into_sealed(&store, &first);
+    let [first, second] = drop_second(opened, store, [&first, &second], &path);
     first.damage(&path, 80_000, 0xff).unwrap();
     let opened = mirror(&first, &second).unwrap();
     let store = store_on(&opened);

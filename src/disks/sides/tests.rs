@@ -1,1 +1,0 @@
-//! Mirrors on simulated disks.
