@@ -11,6 +11,8 @@ import threading
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from siltstone import ACCESS_KEY, SECRET_KEY
 from test_objects import refusal
 from visits import PATIENCE_MILLIS, screenshot, uploaded
@@ -372,6 +374,38 @@ def test_an_administrator_makes_rotates_and_removes_a_user(visit, server, bucket
     card.get_by_role("button", name="Remove").click()
     card.wait_for(state="detached")
     assert refusal(second.get_object, Bucket=bucket, Key="one")[0] == "InvalidAccessKeyId"
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_new_keys_are_saved_as_a_file_without_a_request(visit, own_server, has_scripts):
+    server = own_server().start()
+    server.client().create_bucket(Bucket="photos")
+    browser = visit(server, java_script_enabled=has_scripts).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}users")
+    page.get_by_label("Read the bucket and add objects").check()
+    page.locator("form[data-form=create-user]").get_by_label("Name", exact=True).fill('ada "of" ü')
+    page.get_by_label("Bucket", exact=True).fill("photos")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("heading", name='Keys of ada "of" ü', level=1).wait_for()
+    access_key, secret_key = [code.inner_text() for code in page.locator("dd code").all()]
+    shown = page.locator("pre").first.inner_text()
+    assert f"export AWS_SECRET_ACCESS_KEY={secret_key}" in shown
+    save = page.get_by_role("button", name="Download as .env")
+    if not has_scripts:
+        assert save.count() == 0
+        return
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    with page.expect_download() as begun:
+        save.click()
+    assert begun.value.suggested_filename.endswith(".env")
+    lines = Path(begun.value.path()).read_text().splitlines()
+    assert lines == [line.removeprefix("export ") for line in shown.splitlines()]
+    saved = dict(line.split("=", 1) for line in lines)
+    client = server.client(access_key=saved["AWS_ACCESS_KEY_ID"], secret_key=saved["AWS_SECRET_ACCESS_KEY"])
+    client.put_object(Bucket="photos", Key="k", Body=b"x")
+    assert [url for url in requests if not url.startswith("blob:")] == [] and secret_key not in page.url
 
 
 def test_forms_work_while_a_file_is_uploaded(visit, own_server, tmp_path):

@@ -65,6 +65,10 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copies]");
   if (button !== null) copy(button);
 });
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-saves]");
+  if (button !== null) saveEnvironment(button);
+});
 // The keys of the pages, as the dialog of "?" names them.
 document.addEventListener("keydown", (event) => {
   const isEntry = event.target.closest("input:not([type=checkbox]), textarea, select, summary, audio, video, [tabindex='0']") !== null;
@@ -199,6 +203,18 @@ async function copy(button) {
   }
   await navigator.clipboard.writeText(text);
   button.lastChild.textContent = "Copied";
+}
+
+// Saves lines for a shell as a file of variables, which Docker reads without "export". The file is made of the page, so that no request
+// and no address has the secret key.
+function saveEnvironment(button) {
+  const lines = document.getElementById(button.dataset.saves).textContent.replaceAll(/^export /gm, "");
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([lines, "\n"], { type: "text/plain" }));
+  link.download = button.dataset.name;
+  link.click();
+  // The browser has it once it has begun to save.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function addCopyButton(shown) {
