@@ -1,5 +1,7 @@
 """How many clicks away things are: a test for each row of the design's list. What is typed is no click, and neither is Enter in a field."""
 
+import re
+
 import pytest
 
 from siltstone import ACCESS_KEY
@@ -78,6 +80,27 @@ def test_deletion_of_one_and_its_way_back(at):
     page.get_by_text("1 object restored").wait_for()
     page.get_by_label("Delete one.txt").wait_for()
     assert undo.count == 3
+
+
+def test_restoration_of_an_older_version(at, s3, shelf):
+    s3.put_object(Bucket=shelf, Key="f/one.txt", Body=b"later content", ContentType="text/plain")
+    clicks = at()
+    page = clicks.page
+    page.get_by_role("link", name="one.txt", exact=True).click()
+    lines = page.locator(".versions li")
+    lines.nth(1).wait_for()
+    assert re.match(r"\d?\d:\d\d( [AP]M)? (today|yesterday), 13 B current", lines.nth(0).inner_text())
+    older = lines.nth(1)
+    older.get_by_role("link", name="View").click()
+    page.locator("pre", has_text=re.compile("^content$")).wait_for()
+    page.go_back()
+    older.get_by_text("id", exact=True).click()
+    [_, first] = s3.list_object_versions(Bucket=shelf, Prefix="f/one.txt")["Versions"]
+    older.get_by_text(first["VersionId"]).wait_for()
+    clicks.press(older.get_by_role("button", name="Restore"))
+    page.get_by_text("The version is the current one").wait_for()
+    assert s3.get_object(Bucket=shelf, Key="f/one.txt")["Body"].read() == b"content"
+    assert clicks.count == 1
 
 
 def test_share(at):

@@ -376,6 +376,10 @@ def an_object(forms, page, s3):
     forms.send("restore", "Make this version the current one")
     forms.until(lambda: len(s3.list_object_versions(Bucket="box", Prefix="notes.txt")["Versions"]) == 3)
     forms.open("object?bucket=box&key=notes.txt", "notes.txt")
+    line = page.locator(".versions li").last
+    forms.send("restore-version", re.compile("^Restore"), within=line)
+    forms.until(lambda: len(s3.list_object_versions(Bucket="box", Prefix="notes.txt")["Versions"]) == 4)
+    forms.open("object?bucket=box&key=notes.txt", "notes.txt")
     forms.send("metadata", "Save type and metadata", Type="text/x-new", Name="colour", Value="red")
     forms.until(lambda: s3.head_object(Bucket="box", Key="notes.txt")["Metadata"] == {"colour": "red"})
     forms.open("object?bucket=box&key=notes.txt", "notes.txt")

@@ -308,7 +308,7 @@ fn versions_are_listed_and_deleted_one_by_one() {
     let oldest = page.links("/-/console/object?").remove(2);
     let page = browser.get(&oldest);
     assert!(
-        page.text().contains(">one</pre>") && page.text().contains("<em>delete marker</em>"),
+        page.text().contains(">one</pre>") && page.text().contains("<span>Deleted <time"),
         "{}",
         page.text()
     );
@@ -358,6 +358,38 @@ fn an_older_version_becomes_current_and_a_deleted_object_comes_back() {
     assert!(question.text().contains("Bring 1 deleted object back?"), "{}", question.text());
     assert_eq!(confirm(&mut browser, &question).status, 303);
     assert_eq!(browser.get("content?bucket=kept&key=a%2Fk").body, b"one");
+}
+
+#[test]
+fn the_list_of_versions_shows_and_restores_each_by_its_time() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("set", &[("name", "b"), ("setting", "versioning"), ("status", "Enabled")]);
+    for text in ["one", "three"] {
+        browser.put("b", "k", &[("content-type", "text/plain")], text.as_bytes());
+    }
+    let page = browser.get("object?bucket=b&key=k");
+    let (_, versions) = page.text().split_once("<h2>Versions</h2>").unwrap();
+    let lines: Vec<_> = versions.split("<li").skip(1).collect();
+    assert_eq!(lines.len(), 2, "{versions}");
+    assert!(
+        lines[0].starts_with(" aria-current=\"true\"")
+            && lines[0].contains("UTC</time>, 5 B <em>current</em>")
+    );
+    assert!(!lines[0].contains("Restore") && !lines[0].contains("View"), "{}", lines[0]);
+    assert!(
+        lines[1].contains("UTC</time>, 3 B") && lines[1].contains("<details><summary>id</summary><code>")
+    );
+    let oldest =
+        page.links("/-/console/object?").into_iter().find(|link| link.contains("&version=")).unwrap();
+    assert!(browser.get(&oldest).text().contains(">one</pre>"));
+    let (_, version) = lines[1].split_once("name=\"version\" value=\"").unwrap();
+    let version = version.split('"').next().unwrap();
+    let fields = [("bucket", "b"), ("key", "k"), ("change", "restore"), ("version", version)];
+    assert_eq!(browser.post("change", &fields).status, 303);
+    assert_eq!(browser.get("content?bucket=b&key=k").body, b"one");
+    let page = site.signed_in("reader").get("object?bucket=b&key=k");
+    assert_eq!((page.text().matches(">View</a>").count(), page.text().matches(">Restore<").count()), (2, 0));
 }
 
 /// The fields of the form of a page that has this text.
@@ -543,7 +575,7 @@ fn an_object_over_the_limit_of_a_copy_is_edited_and_restored() {
     for shown in ["<dd>5.3 GiB</dd>", "<dd>a/b</dd>", "<dd>kept</dd>", "<dt>Tag t</dt><dd>1 + 2</dd>"] {
         assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
     }
-    assert_eq!(page.text().matches("<a href=\"/-/console/object?").count(), 2, "three versions");
+    assert_eq!(page.text().matches(">View</a>").count(), 2, "three versions");
     assert!(!browser.get("settings?name=kept").text().contains("Unfinished uploads"));
 }
 

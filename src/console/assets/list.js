@@ -131,8 +131,21 @@ export function size(bytes) {
   return `${unit === 0 ? bytes : bytes.toFixed(1)} ${units[unit]}`;
 }
 
+// "21:02 today", "21:02 yesterday", or the date.
+function hourAndDay(time) {
+  const midnight = (day) => Date.UTC(day.getFullYear(), day.getMonth(), day.getDate());
+  const days = (midnight(time) - midnight(new Date())) / 86_400_000;
+  if (days !== 0 && days !== -1) return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const day = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" }).format(days, "day");
+  return `${time.toLocaleTimeString(undefined, { timeStyle: "short" })} ${day}`;
+}
+
 function tellTime(shown) {
   const time = new Date(shown.dateTime);
+  if (shown.dataset.look === "day") {
+    shown.textContent = hourAndDay(time);
+    return;
+  }
   // In a log the second counts.
   if (shown.dataset.clock !== undefined) {
     shown.textContent = time.toLocaleTimeString();

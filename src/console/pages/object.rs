@@ -9,6 +9,7 @@ use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::selected_object::SelectedObject;
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::page_links::{PageLinks, PagedList};
 use super::walk::Neighbours;
@@ -121,7 +122,7 @@ struct VersionRow {
     id: String,
     version: String,
     size: String,
-    modified: String,
+    time: ShownTime,
     is_current: bool,
     is_marker: bool,
     is_shown: bool,
@@ -207,7 +208,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 /// The time at which an object was deleted whose versions are there still.
 fn deletion(versions: &[VersionRow]) -> Option<String> {
     let marker = versions.first().filter(|newest| newest.is_marker && newest.is_current)?;
-    versions.iter().any(|version| !version.is_marker).then(|| marker.modified.clone())
+    versions.iter().any(|version| !version.is_marker).then(|| marker.time.utc().to_owned())
 }
 
 /// Whether a version is the current one, as far as the user may know.
@@ -353,7 +354,7 @@ fn version_row(view: &View<'_>, bucket: &str, object: ObjectLine, shown: Option<
         link: view.link("object", &params),
         id: id.field(),
         size: if object.is_marker { String::new() } else { text::size(object.size) },
-        modified: text::time(&object.modified),
+        time: ShownTime::of_day(&object.modified),
         is_shown: shown.map_or(object.is_current, |shown| shown == version),
         version,
         is_current: object.is_current,
