@@ -161,6 +161,26 @@ def test_move(at):
     assert clicks.count == 2
 
 
+def test_copy_from_the_page_of_an_object(at, s3, shelf):
+    clicks = at()
+    page = clicks.page
+    page.get_by_role("link", name="one.txt", exact=True).click()
+    clicks.press(page.get_by_role("button", name="Copy to"))
+    page.get_by_role("heading", name="Copy 1 object").wait_for()
+    assert page.get_by_role("button", name="Move").count() == 0
+    page.get_by_label("Name", exact=True).fill("two.txt")
+    page.keyboard.press("Enter")
+    # The reason, and what was entered.
+    page.get_by_text("There is an object of this name already").wait_for()
+    page.goto(f"{page.url.split('/-/')[0]}/-/console/object?bucket={shelf}&key=f/one.txt")
+    page.get_by_role("button", name="Copy to").click()
+    page.get_by_label("Name", exact=True).fill("three.txt")
+    page.keyboard.press("Enter")
+    page.get_by_text("1 object copied").wait_for()
+    assert s3.get_object(Bucket=shelf, Key="f/three.txt")["Body"].read() == s3.get_object(Bucket=shelf, Key="f/one.txt")["Body"].read()
+    assert clicks.count == 1
+
+
 def test_new_folder(at):
     clicks = at()
     clicks.press(clicks.page.get_by_title("New folder"))

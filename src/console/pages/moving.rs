@@ -28,6 +28,8 @@ struct MovePage<'a> {
     bucket: &'a str,
     back: String,
     list: SelectedList,
+    /// Whether a copy alone was asked for.
+    asks_copy: bool,
     /// Whether the user may delete what is selected, so that it can move.
     may_delete: bool,
     /// The folder of the page on which the objects were selected.
@@ -78,7 +80,17 @@ fn question(view: &View<'_>, selected: &ChangedSelection<'_>) -> Result<Response
     let bucket = selected.bucket;
     // Permissions go by prefixes, so that any name stands for the folder's.
     let may_delete = view.may(Operation::DeleteObject, bucket, Some(&format!("{at}name")));
-    let page = MovePage { page: view.page(), bucket, back, list, may_delete, folder: at, name, entered };
+    let page = MovePage {
+        page: view.page(),
+        bucket,
+        back,
+        list,
+        asks_copy: view.given("asked") == Some("copy"),
+        may_delete,
+        folder: at,
+        name,
+        entered,
+    };
     Ok(html(200, &page.page, &page))
 }
 
