@@ -17,7 +17,7 @@ pub use change::ChangeProgress;
 pub use error::DisksError;
 pub use sides::{
     DescribedSide, DiskMirror, FillStep, MirrorHome, MirrorOptions, MirrorPlaces, OtherUse, RepairReport,
-    SidesRefusal,
+    SideChange, SideStatus, SidesRefusal,
 };
 
 use crate::base::{Entropy, Timestamp};

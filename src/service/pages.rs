@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::metrics::{self, Exposition};
-use super::{MetricsToken, Service};
+use super::{MetricsToken, MirrorSides, Service};
 use crate::ops::{Health, RemoteProbed, ShipFigures};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
@@ -92,7 +92,7 @@ impl Service {
             ("maintenance", _) => Ok(text(412, "There is no other server that would go on.\n")),
             ("health", _) => Ok(text(200, "alive\n")),
             ("readable", _) => Ok(text(200, "readable\n")),
-            ("ready", _) => Ok(self.ready()),
+            ("ready", access) => Ok(self.ready(may_read(request, access, self.metrics_token.as_deref()))),
             ("metrics", access) if may_read(request, access, self.metrics_token.as_deref()) => {
                 Ok(self.exposition())
             }
@@ -105,8 +105,9 @@ impl Service {
         }
     }
 
-    /// Whether a put would succeed now, and every background thread runs.
-    fn ready(&self) -> Response {
+    /// Whether a put would succeed now, and every background thread runs. Those who may read the metrics
+    /// also see the directories of disks, as there.
+    fn ready(&self, shows_dirs: bool) -> Response {
         let probed = self.context.store.remote_probed();
         let is_shipped = self.context.store.ship_figures().is_some();
         let shipped_to = probed.filter(|_| is_shipped);
@@ -114,7 +115,7 @@ impl Service {
             .or_else(|| self.unshipped())
             .or_else(|| unsafe_remote(shipped_to.as_ref()));
         match obstacle {
-            None => text(200, &self.ready_text(shipped_to.as_ref())),
+            None => text(200, &self.ready_text(shipped_to.as_ref(), shows_dirs)),
             Some(obstacle) => text(503, &obstacle),
         }
     }
@@ -127,9 +128,16 @@ impl Service {
 
     /// A clock that is in doubt is reported here: puts go on, and what was to expire stays for a
     /// while. A follower that starts over is reported here, too, since the copy that it makes is
-    /// not current for a long time, and one that has lost changes, until it goes on after them.
-    fn ready_text(&self, shipped_to: Option<&RemoteProbed>) -> String {
+    /// not current for a long time, and one that has lost changes, until it goes on after them. So is a
+    /// store that has all its bytes on one of two disks.
+    fn ready_text(&self, shipped_to: Option<&RemoteProbed>, shows_dirs: bool) -> String {
         let mut told = "ready\n".to_owned();
+        if let Some(sides) = self.mirror_sides() {
+            told += &degraded_text(&sides, shows_dirs);
+        }
+        if self.context.store.fast_disk().is_some_and(|fast| fast.is_shadow_given_up) {
+            told += "The log has no shadow for the next minutes: where the fast disk is lost meanwhile, all is. The server's log says why.\n";
+        }
         if self.context.store.clock_figures().is_held {
             told += "The clock jumped ahead, so that nothing expires by its age: see siltstone clock show.\n";
         }
@@ -231,6 +239,25 @@ fn obstacle(health: &Health) -> Option<String> {
     })
 }
 
+/// A line for each side of a mirror that has not all bytes.
+fn degraded_text(sides: &MirrorSides, shows_dirs: bool) -> String {
+    let mut told = String::new();
+    for side in sides.sides.iter().filter(|side| side.state != "whole") {
+        let place = if shows_dirs { format!(" ({})", side.dir) } else { String::new() };
+        let since = side.since.to_iso8601();
+        let state = match (side.state, sides.filled_percent()) {
+            ("filling", Some(percent)) => {
+                format!("is filled since {since}: {percent} %, {} bytes are left.", sides.left_bytes)
+            }
+            ("filling", None) => format!("is filled since {since}."),
+            _ if shows_dirs => format!("is not in the mirror since {since}: {}", side.why),
+            _ => format!("is not in the mirror since {since}. The server's log says why."),
+        };
+        told += &format!("degraded: side {}{place} {state}\n", side.letter);
+    }
+    told
+}
+
 /// What the remote lacks, where it is long behind.
 fn lag_text(figures: &ShipFigures) -> Option<String> {
     let ShipFigures { waiting_groups, lag, lag_max, .. } = figures;
@@ -282,6 +309,7 @@ pub(super) fn text(status: u16, text: &str) -> Response {
 mod tests {
     use super::*;
     use crate::base::Timestamp;
+    use crate::service::MirrorSide;
 
     #[test]
     fn a_remote_that_loses_the_log_is_an_obstacle_and_one_that_decides_nothing_a_warning() {
@@ -294,5 +322,31 @@ mod tests {
         assert_eq!(told(true, false), (false, false));
         assert_eq!(told(false, false), (true, false));
         assert!(unsafe_remote(None).is_none() && undecided_remote(None).is_empty());
+    }
+
+    #[test]
+    fn each_side_that_has_not_all_bytes_is_told_with_its_directory_to_those_who_may_see_it() {
+        let side = |letter, state| MirrorSide {
+            letter,
+            dir: "/srv/disk".to_owned(),
+            state,
+            since: Timestamp::from_millis(0),
+            why: "Input/output error".to_owned(),
+        };
+        let told = |state, fill_bytes, shows_dirs| {
+            let sides = [side('A', "whole"), side('B', state)];
+            let left_bytes = fill_bytes / 4;
+            let figures = MirrorSides { sides, left_bytes, fill_bytes, repaired_files: 0, waiting_files: 0 };
+            degraded_text(&figures, shows_dirs)
+        };
+        let since = "since 1970-01-01T00:00:00.000Z";
+        assert_eq!(told("whole", 0, true), "");
+        let out = format!("degraded: side B (/srv/disk) is not in the mirror {since}: Input/output error\n");
+        assert_eq!(told("out", 0, true), out);
+        let out = format!("degraded: side B is not in the mirror {since}. The server's log says why.\n");
+        assert_eq!(told("out", 0, false), out);
+        let filled = format!("degraded: side B (/srv/disk) is filled {since}: 75 %, 100 bytes are left.\n");
+        assert_eq!(told("filling", 400, true), filled);
+        assert_eq!(told("filling", 0, false), format!("degraded: side B is filled {since}.\n"));
     }
 }

@@ -40,6 +40,8 @@ pub struct FastDiskFigures {
     pub moved_bytes: u64,
     /// Durable groups of the log that its shadow on the large disk lacks.
     pub shadow_lag_groups: u64,
+    /// Whether the shadow was given up for some minutes, for lack of space or for its damage.
+    pub is_shadow_given_up: bool,
 }
 
 /// How far the movement is.
@@ -67,14 +69,13 @@ impl Store {
     /// The fast one of two disks; `None` where there is one.
     pub fn fast_disk(&self) -> Option<FastDiskFigures> {
         let shared = &self.shared;
+        let shadowed = shared.followers.shadowed();
         shared.fs.has_two_disks().then(|| FastDiskFigures {
             space: shared.space_on(DiskPlace::Fast),
             moved_segments: self.movement.segments.load(Ordering::Relaxed),
             moved_bytes: self.movement.bytes.load(Ordering::Relaxed),
-            shadow_lag_groups: shared
-                .published()
-                .sequence
-                .saturating_sub(shared.followers.shadowed().unwrap_or(0)),
+            shadow_lag_groups: shared.published().sequence.saturating_sub(shadowed.unwrap_or(0)),
+            is_shadow_given_up: shadowed.is_none(),
         })
     }
 

@@ -118,6 +118,17 @@ fn a_mirrored_store_goes_on_with_either_side_and_fills_the_one_that_comes_back()
     assert!(!host.path("other").exists());
     let server = host.start(&["--accept-degraded", "true"]);
     assert!(is_degraded(&server));
+    let ready = server.answer("/-/ready");
+    assert!(
+        ready.starts_with("HTTP/1.1 200 ") && ready.contains("degraded: side B (other) is not in"),
+        "{ready}"
+    );
+    assert!(ready.contains("it was not there at the start"), "{ready}");
+    let forwarded = server.answer_to("/-/ready", "X-Forwarded-For: 192.0.2.1\r\n");
+    assert!(
+        forwarded.contains("degraded: side B is not in") && !forwarded.contains("(other)"),
+        "{forwarded}"
+    );
     check_objects(&server, 1);
     put(&client(server.address()), 1).unwrap();
     assert_eq!(server.end(Signal::TERM).0, Some(0));
@@ -127,6 +138,7 @@ fn a_mirrored_store_goes_on_with_either_side_and_fills_the_one_that_comes_back()
     host.bring_back("other");
     let server = host.start(&[]);
     wait_until_whole(&server);
+    assert!(!server.answer("/-/ready").contains("degraded"));
     put(&client(server.address()), 2).unwrap();
     check_objects(&server, 3);
     assert_eq!(server.end(Signal::TERM).0, Some(0));

@@ -126,8 +126,15 @@ impl InProcess {
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
         let service = service.with_sides(|| MirrorSides {
-            sides: ["/one", "/two"].map(|dir| MirrorSide { dir: dir.to_owned(), state: "whole" }),
+            sides: [('A', "/one"), ('B', "/two")].map(|(letter, dir)| MirrorSide {
+                letter,
+                dir: dir.to_owned(),
+                state: "whole",
+                since: Timestamp::from_millis(0),
+                why: String::new(),
+            }),
             left_bytes: 0,
+            fill_bytes: 0,
             repaired_files: 0,
             waiting_files: 0,
         });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{error, info};
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::disks::{DiskMirror, FillStep};
+use siltstone::disks::{DiskMirror, FillStep, SideStatus};
 use siltstone::fs::{Side, SideUse};
 use siltstone::service::{MirrorSide, MirrorSides};
 use siltstone::store::Store;
@@ -32,6 +32,7 @@ pub(crate) struct RunningMirror {
     mirror: Arc<DiskMirror>,
     dirs: [String; 2],
     left_bytes: AtomicU64,
+    fill_bytes: AtomicU64,
     repaired_files: AtomicU64,
     waiting_files: AtomicU64,
 }
@@ -45,6 +46,7 @@ impl RunningMirror {
             mirror,
             dirs,
             left_bytes: AtomicU64::new(0),
+            fill_bytes: AtomicU64::new(0),
             repaired_files: AtomicU64::new(0),
             waiting_files: AtomicU64::new(0),
         }))
@@ -52,15 +54,29 @@ impl RunningMirror {
 
     /// What metrics show of it.
     pub(crate) fn figures(&self) -> MirrorSides {
-        let [one, other] = self.mirror.uses();
-        let [dir, other_dir] = self.dirs.clone();
-        let shown = |dir, usage| MirrorSide { dir, state: word_for(usage) };
+        let [one, other] = self.mirror.statuses();
         MirrorSides {
-            sides: [shown(dir, one), shown(other_dir, other)],
+            sides: [self.shown(Side::First, one), self.shown(Side::Second, other)],
             left_bytes: self.left_bytes.load(Ordering::Relaxed),
+            fill_bytes: self.fill_bytes.load(Ordering::Relaxed),
             repaired_files: self.repaired_files.load(Ordering::Relaxed),
             waiting_files: self.waiting_files.load(Ordering::Relaxed),
         }
+    }
+
+    fn shown(&self, side: Side, status: SideStatus) -> MirrorSide {
+        MirrorSide {
+            letter: side.letter(),
+            dir: self.dirs[side.index()].clone(),
+            state: word_for(status.usage),
+            since: status.since,
+            why: status.why,
+        }
+    }
+
+    fn note_left(&self, left_bytes: u64, fill_bytes: u64) {
+        self.left_bytes.store(left_bytes, Ordering::Relaxed);
+        self.fill_bytes.store(fill_bytes, Ordering::Relaxed);
     }
 
     fn run(&self, stopped: &Receiver<()>) {
@@ -85,12 +101,13 @@ impl RunningMirror {
         loop {
             let mut pace = FillPace { stopped, since: Instant::now() };
             match self.mirror.fill_step(&mut |_| pace.rest()) {
-                Ok(FillStep::Nothing) => return,
-                Ok(FillStep::Copied { left_bytes }) => {
-                    self.left_bytes.store(left_bytes, Ordering::Relaxed);
+                Ok(FillStep::Nothing) => {
+                    self.note_left(0, 0);
+                    return;
                 }
+                Ok(FillStep::Copied { left_bytes, total_bytes }) => self.note_left(left_bytes, total_bytes),
                 Ok(FillStep::Joined) => {
-                    self.left_bytes.store(0, Ordering::Relaxed);
+                    self.note_left(0, 0);
                     info!("both sides of the mirror are whole");
                     return;
                 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use super::mark::MarkFile;
+use super::states::SideStates;
 use super::witness::WitnessFile;
 use crate::base::{Clock, Entropy, NOT_POISONED};
 use crate::format::{FileKind, Generation, GenerationId, SideId, SideState, StoreId, number_of};
-use crate::fs::{Side, SideKeeper};
+use crate::fs::{Side, SideKeeper, SideUse};
 
 /// All that is marked.
 pub(super) struct Marks {
@@ -26,6 +27,7 @@ pub(super) struct Marks {
 /// Keeps the marks.
 pub(super) struct MarkKeeper {
     marks: Mutex<Marks>,
+    pub(super) states: SideStates,
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
 }
@@ -39,7 +41,8 @@ pub(super) fn random_id(entropy: &dyn Entropy) -> [u8; 16] {
 
 impl MarkKeeper {
     pub(super) fn new(marks: Marks, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
-        Self { marks: Mutex::new(marks), entropy, clock }
+        let states = SideStates::whole_since(marks.generation.begun, Arc::clone(&clock));
+        Self { marks: Mutex::new(marks), states, entropy, clock }
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
@@ -127,7 +130,11 @@ impl Marks {
 impl SideKeeper for MarkKeeper {
     fn drop_side(&self, dropped: Side, dirty: &[String], why: &io::Error) -> io::Result<()> {
         self.go_on_alone(dropped.other(), sealed_below(dirty))?;
-        log::error!("a side of the mirror is dropped, and the store goes on with the other one: {why}");
+        let letter = dropped.letter();
+        log::error!(
+            "side {letter} of the mirror is dropped, and the store goes on with the other one: {why}"
+        );
+        self.states.note(dropped, SideUse::Out, &why.to_string());
         let Some(mut file) = self.marks().files[dropped.index()].take() else { return Ok(()) };
         let before = file.mark().clone();
         if before.state == SideState::Whole {

@@ -2,6 +2,7 @@
 //!
 //! - `mark` and `witness` keep which side counts, in files of two [`pages`]; `verdict` decides what a
 //!   start does; `keeper` has the marks while a store is in use.
+//! - `states` keeps the state of each side while a store is in use, for operators.
 //! - `level` makes both equal after a crash; `fill` copies one to the other; `repair` replaces what one has
 //!   rotten.
 
@@ -12,6 +13,7 @@ mod mark;
 mod pages;
 mod places;
 mod repair;
+mod states;
 mod verdict;
 mod witness;
 
@@ -22,6 +24,7 @@ use std::time::Duration;
 
 pub use places::{DescribedSide, MirrorHome, MirrorPlaces, OtherUse};
 pub use repair::RepairReport;
+pub use states::{SideChange, SideStatus};
 pub use verdict::SidesRefusal;
 
 use super::change::lock;
@@ -68,9 +71,27 @@ pub struct MirrorOptions {
 pub struct DiskMirror {
     fs: MirroredFs,
     keeper: Arc<MarkKeeper>,
-    /// Segments to copy to the side that is being filled.
-    to_copy: Mutex<Vec<(u64, u64)>>,
+    to_copy: Mutex<SegmentsToCopy>,
     repairs: Mutex<SideRepairs>,
+}
+
+/// Segments to copy to the side that is being filled.
+#[derive(Default)]
+struct SegmentsToCopy {
+    /// The id of each, and its bytes.
+    left: Vec<(u64, u64)>,
+    /// The bytes of all of them when they were listed.
+    total_bytes: u64,
+}
+
+impl SegmentsToCopy {
+    fn left_bytes(&self) -> u64 {
+        self.left.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn step(&self) -> FillStep {
+        FillStep::Copied { left_bytes: self.left_bytes(), total_bytes: self.total_bytes }
+    }
 }
 
 /// What a step of a filling did.
@@ -78,10 +99,12 @@ pub struct DiskMirror {
 pub enum FillStep {
     /// No side is being filled.
     Nothing,
-    /// A segment was copied; so many bytes are left.
+    /// The segments to copy were listed, or one was copied.
     Copied {
         /// Bytes of segments that are still to be copied.
         left_bytes: u64,
+        /// Those of all that were to be copied.
+        total_bytes: u64,
     },
     /// The side is whole.
     Joined,
@@ -113,6 +136,17 @@ impl DiskMirror {
         Arc::new(self.fs.clone())
     }
 
+    /// The state of each side, for operators.
+    pub fn statuses(&self) -> [SideStatus; 2] {
+        self.keeper.states.statuses()
+    }
+
+    /// The changes of the sides since the last call, the oldest first. Where a start cannot use both, that
+    /// is a change, too. A bounded number of them is kept.
+    pub fn take_changes(&self) -> Vec<SideChange> {
+        self.keeper.states.take_changes()
+    }
+
     /// The use of each side.
     pub fn uses(&self) -> [SideUse; 2] {
         Side::BOTH.map(|side| self.fs.use_of(side))
@@ -122,25 +156,28 @@ impl DiskMirror {
         Side::BOTH.into_iter().find(|side| self.fs.use_of(*side) == SideUse::Filled)
     }
 
-    /// Copies one segment to the side that is being filled, or makes that side whole where nothing is
-    /// left. `gate` is told the bytes, and may end the copy. One thread at a time calls this.
+    /// Lists the segments that the side being filled lacks, copies one of them, or makes that side whole
+    /// where nothing is left. `gate` is told the bytes, and may end the copy. One thread at a time calls
+    /// this.
     ///
     /// # Errors
     /// Of the disks, and of `gate`: the next call begins with the segment again.
     pub fn fill_step(&self, gate: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<FillStep, DisksError> {
         let Some(side) = self.filled() else { return Ok(FillStep::Nothing) };
         let mut to_copy = self.to_copy.lock().expect(NOT_POISONED);
-        if to_copy.is_empty() {
-            *to_copy = fill::lacking(&self.fs, side)?;
-        }
-        let Some((id, _)) = to_copy.last().copied() else {
-            self.join(side)?;
-            return Ok(FillStep::Joined);
+        let Some((id, _)) = to_copy.left.last().copied() else {
+            let left = fill::lacking(&self.fs, side)?;
+            if left.is_empty() {
+                self.join(side)?;
+                return Ok(FillStep::Joined);
+            }
+            *to_copy = SegmentsToCopy { left, total_bytes: 0 };
+            to_copy.total_bytes = to_copy.left_bytes();
+            return Ok(to_copy.step());
         };
         fill::copy_segment(&self.fs, side, id, gate)?;
-        to_copy.pop();
-        let left_bytes = to_copy.iter().map(|(_, bytes)| bytes).sum();
-        Ok(FillStep::Copied { left_bytes })
+        to_copy.left.pop();
+        Ok(to_copy.step())
     }
 
     /// Writes anew the sealed segments of a side that have bad bytes, with those of the other side.
@@ -169,7 +206,10 @@ impl DiskMirror {
                 self.fs.disk_of(side).sync_dir(dir)?;
             }
             // The new one first: a generation counts once all of its members have it.
-            self.keeper.begin_generation(&[side, side.other()], u64::MAX)
+            self.keeper.begin_generation(&[side, side.other()], u64::MAX)?;
+            // Before it can be dropped.
+            self.keeper.states.note(side, SideUse::Whole, "");
+            Ok(())
         })
     }
 }
@@ -241,7 +281,7 @@ impl MirrorOpening {
                 let Some(failed) = self.failed_side() else { return Err(error) };
                 // The other one has all that was acknowledged.
                 log::error!("{}: {error}", self.name(failed));
-                return self.start_alone(marks, failed.other(), OtherSide::Leave, held);
+                return self.start_alone(marks, failed.other(), OtherSide::Leave, &error.to_string(), held);
             }
             let opened = self.mirror(marks, [SideUse::Whole; 2], source, held);
             if !is_remembered {
@@ -249,7 +289,9 @@ impl MirrorOpening {
             }
             return Ok(opened);
         }
-        self.start_alone(marks, source, plan.other, held)
+        let why =
+            silent.map_or_else(|| "it was not there at the start".to_owned(), |error| error.to_string());
+        self.start_alone(marks, source, plan.other, &why, held)
     }
 
     /// The side whose disk fails, if it is one of both.
@@ -262,12 +304,14 @@ impl MirrorOpening {
         }
     }
 
-    /// Goes on with one side, in a generation of its own.
+    /// Goes on with one side, in a generation of its own. The other one is filled, or is left alone, and
+    /// `why`.
     fn start_alone(
         self,
         marks: Marks,
         source: Side,
         other: OtherSide,
+        why: &str,
         held: Vec<Box<dyn Lock>>,
     ) -> Result<DiskMirror, DisksError> {
         let keeper = self.keeper(marks);
@@ -277,11 +321,19 @@ impl MirrorOpening {
         keeper.begin_generation(&[source], sealed_below)?;
         let mut uses = [SideUse::Out; 2];
         uses[source.index()] = SideUse::Whole;
+        let mut why = why.to_owned();
         if let OtherSide::Fill { sealed_below } = other {
             match self.begin_filling(&keeper, source, sealed_below.unwrap_or(0)) {
                 Ok(()) => uses[source.other().index()] = SideUse::Filled,
-                Err(error) => log::error!("{}: {error}: it is not filled", self.name(source.other())),
+                Err(error) => {
+                    log::error!("{}: {error}: it is not filled", self.name(source.other()));
+                    why = format!("it cannot be filled: {error}");
+                }
             }
+        }
+        match uses[source.other().index()] {
+            SideUse::Filled => keeper.states.note(source.other(), SideUse::Filled, ""),
+            _ => keeper.states.note(source.other(), SideUse::Out, &why),
         }
         log::warn!("the store is in {} alone", self.name(source));
         Ok(self.mirror_of(keeper, uses, source, held))

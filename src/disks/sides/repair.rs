@@ -53,7 +53,7 @@ impl SideRepairs {
                 Err(error) => {
                     log::error!(
                         "{path} of side {}: it is not repaired yet: {error}",
-                        letter(Side::BOTH[side])
+                        Side::BOTH[side].letter()
                     );
                     self.waiting.insert((side, path), bad);
                 }
@@ -67,13 +67,6 @@ impl SideRepairs {
     /// Files that were written anew since the start.
     pub(super) fn files(&self) -> u64 {
         self.files
-    }
-}
-
-fn letter(side: Side) -> char {
-    match side {
-        Side::First => 'A',
-        Side::Second => 'B',
     }
 }
 
@@ -138,7 +131,7 @@ impl FileRepair<'_> {
         log::warn!(
             "{} of side {} had bad bytes in {} places, and was written anew with those of the other side: {what}",
             self.path,
-            letter(self.side),
+            self.side.letter(),
             self.bad.len(),
         );
         Ok(RepairOutcome::Done)

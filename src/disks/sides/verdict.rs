@@ -4,6 +4,7 @@
 use thiserror::Error;
 
 use crate::format::{Generation, SideMark, SideState};
+use crate::fs::Side;
 
 /// What an operator accepts at a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,9 +106,8 @@ pub enum SidesRefusal {
     BothFilling,
 }
 
-/// The letter of a side in `--mirror A=B`.
 fn letter(side: &usize) -> char {
-    if *side == 0 { 'A' } else { 'B' }
+    Side::BOTH[*side].letter()
 }
 
 /// Decides what a start does. `witness` is the generation that the witness has, if there is one that is

@@ -38,6 +38,14 @@ impl Side {
             Self::Second => Self::First,
         }
     }
+
+    /// The letter of it in `--mirror A=B`.
+    pub fn letter(self) -> char {
+        match self {
+            Self::First => 'A',
+            Self::Second => 'B',
+        }
+    }
 }
 
 /// The use of a side.

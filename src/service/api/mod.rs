@@ -13,9 +13,9 @@ mod webhooks;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Service;
 use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, NewServiceAccount, UserChange, UserError, check};
+use super::{MirrorSide, MirrorSides, Service};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::ops::{BadFile, CopyFindings, FastDiskFigures, RemoteProbed, RepairFigures};
@@ -331,6 +331,7 @@ impl Service {
                 "index_max_bytes": health.index_max_bytes,
                 "segments": health.segments,
                 "fast_disk": self.context.store.fast_disk().as_ref().map(fast_disk_document),
+                "disk_mirror": self.mirror_sides().as_ref().map(disk_mirror_document),
                 "reclaimed_bytes": health.reclaimed_bytes,
                 "scrub": {
                     "finished": health.scrub.finished.map(Timestamp::to_iso8601),
@@ -371,6 +372,28 @@ fn fast_disk_document(figures: &FastDiskFigures) -> Value {
         "moved_segments": figures.moved_segments,
         "moved_bytes": figures.moved_bytes,
         "shadow_lag_groups": figures.shadow_lag_groups,
+        "shadow_given_up": figures.is_shadow_given_up,
+    })
+}
+
+/// Two disks with the same bytes.
+fn disk_mirror_document(figures: &MirrorSides) -> Value {
+    let side_document = |side: &MirrorSide| {
+        json!({
+            "side": side.letter.to_string(),
+            "dir": side.dir,
+            "state": side.state,
+            "since": side.since.to_iso8601(),
+            "reason": Some(&side.why).filter(|why| !why.is_empty()),
+        })
+    };
+    json!({
+        "degraded": figures.is_degraded(),
+        "sides": figures.sides.iter().map(side_document).collect::<Vec<_>>(),
+        "fill_left_bytes": figures.left_bytes,
+        "fill_bytes": figures.fill_bytes,
+        "repaired_files": figures.repaired_files,
+        "waiting_files": figures.waiting_files,
     })
 }
 

@@ -1,14 +1,21 @@
 //! The metrics of a store on two disks with the same bytes.
 
 use super::Exposition;
+use crate::base::Timestamp;
 
 /// A directory of a mirrored store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorSide {
+    /// Its letter in `--mirror A=B`.
+    pub letter: char,
     /// Its path.
     pub dir: String,
     /// A word of [`MirrorSides::STATES`].
     pub state: &'static str,
+    /// The beginning of that state.
+    pub since: Timestamp,
+    /// The reason why it is not used; empty where it is.
+    pub why: String,
 }
 
 /// Both directories of a mirrored store.
@@ -18,6 +25,8 @@ pub struct MirrorSides {
     pub sides: [MirrorSide; 2],
     /// Bytes that the one that is filled still lacks.
     pub left_bytes: u64,
+    /// Those of all that is copied to it; 0 until that is known.
+    pub fill_bytes: u64,
     /// Files of one that were written anew with the bytes of the other.
     pub repaired_files: u64,
     /// Files with bad bytes that are not yet written anew.
@@ -31,6 +40,12 @@ impl MirrorSides {
     /// Whether one of them has not all bytes.
     pub fn is_degraded(&self) -> bool {
         self.sides.iter().any(|side| side.state != "whole")
+    }
+
+    /// The part of the filling that is done; `None` until that is known.
+    pub fn filled_percent(&self) -> Option<u64> {
+        let left = self.left_bytes.min(self.fill_bytes);
+        ((self.fill_bytes - left) * 100).checked_div(self.fill_bytes)
     }
 }
 
@@ -62,8 +77,15 @@ mod tests {
     #[test]
     fn each_side_is_shown_in_one_state() {
         let mut figures = MirrorSides {
-            sides: ["whole", "filling"].map(|state| MirrorSide { dir: format!("/{state}"), state }),
+            sides: [('A', "whole"), ('B', "filling")].map(|(letter, state)| MirrorSide {
+                letter,
+                dir: format!("/{state}"),
+                state,
+                since: Timestamp::from_millis(1),
+                why: String::new(),
+            }),
             left_bytes: 7,
+            fill_bytes: 21,
             repaired_files: 3,
             waiting_files: 1,
         };
@@ -79,6 +101,9 @@ mod tests {
         assert!(page.contains("siltstone_disk_fill_left_bytes 7\n"), "{page}");
         assert!(page.contains("siltstone_disk_repaired_files_total 3\n"), "{page}");
         assert!(page.contains("siltstone_disk_repair_waiting_files 1\n"), "{page}");
+        assert_eq!(figures.filled_percent(), Some(66));
+        figures.fill_bytes = 0;
+        assert_eq!(figures.filled_percent(), None);
         figures.sides[1].state = "whole";
         assert!(shown(&figures).contains("siltstone_disk_degraded 0\n"));
     }

@@ -8,7 +8,7 @@ use super::script::{CHURN, InDoubt, MORE_WORK, WORK, work};
 use super::steps::Step;
 use super::*;
 use crate::base::test_scope::points;
-use crate::disks::{DiskMirror, DisksError, MirrorOptions, RepairReport};
+use crate::disks::{DiskMirror, DisksError, MirrorOptions, RepairReport, SideChange};
 use crate::fs::sim::CrashPolicy;
 use crate::fs::{Fs, Side, SideUse};
 
@@ -203,6 +203,45 @@ fn a_power_cut_during_a_filling_leaves_the_other_side_whole_and_the_filling_goes
             return;
         }
     }
+}
+
+#[test]
+fn the_state_of_each_side_is_told_and_so_is_every_change() {
+    let uses = |mirror: &DiskMirror| mirror.statuses().map(|status| status.usage);
+    let [first, second] = two_disks();
+    let opened = mirror(&first, &second).unwrap();
+    assert_eq!(uses(&opened), [SideUse::Whole; 2]);
+    assert_eq!(opened.take_changes(), []);
+    let store = store_on(&opened);
+    store.create_bucket("b", "admin").unwrap();
+    second.stop_at(second.operations() + 1);
+    put(&store, "b", "one", b"one").unwrap();
+    let dropped = opened.statuses();
+    assert_eq!((dropped[0].usage, dropped[1].usage), (SideUse::Whole, SideUse::Out));
+    assert!(dropped[0].why.is_empty() && !dropped[1].why.is_empty(), "{dropped:?}");
+    assert!(dropped[1].since >= dropped[0].since, "{dropped:?}");
+    let change = SideChange { side: Side::Second, before: SideUse::Whole, status: dropped[1].clone() };
+    assert_eq!(opened.take_changes(), [change]);
+    assert_eq!(opened.take_changes(), []);
+    drop(store);
+    drop(opened);
+
+    let second = second.crash(CrashPolicy::DropAll);
+    let opened = mirror(&first, &second).unwrap();
+    assert_eq!(uses(&opened), [SideUse::Whole, SideUse::Filled]);
+    assert!(fill(&opened).unwrap());
+    assert_eq!(uses(&opened), [SideUse::Whole; 2]);
+    let changes =
+        opened.take_changes().into_iter().map(|change| (change.side, change.before, change.status.usage));
+    let filled = (Side::Second, SideUse::Whole, SideUse::Filled);
+    let joined = (Side::Second, SideUse::Filled, SideUse::Whole);
+    assert_eq!(changes.collect::<Vec<_>>(), [filled, joined]);
+    drop(opened);
+
+    let alone = degraded(&SimFs::new(), &second).unwrap();
+    assert_eq!(uses(&alone), [SideUse::Out, SideUse::Whole]);
+    assert_eq!(alone.statuses()[0].why, "it was not there at the start");
+    assert_eq!(alone.take_changes().len(), 1);
 }
 
 #[test]
