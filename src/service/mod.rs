@@ -91,7 +91,7 @@ pub use iam_changes::{IamChange, ProviderTrust, RoleTrust};
 use last_hour::LastHour;
 pub use last_hour::{BusyName, BusyNames};
 use metrics::Metrics;
-pub use metrics::{MirrorSide, MirrorSides};
+pub use metrics::{DiskHookFigures, MirrorSide, MirrorSides};
 pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
@@ -154,6 +154,8 @@ pub struct Service {
     mirrors: Arc<Mirrors>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
     sides: Option<Box<SidesSource>>,
+    /// The runs of a program for changes of disks, where there is one.
+    disk_hook: Option<Arc<DiskHookFigures>>,
     metrics_token: Option<Arc<MetricsToken>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
@@ -258,6 +260,7 @@ impl Service {
             mirrors: Arc::default(),
             certificate_expiry: None,
             sides: None,
+            disk_hook: None,
             metrics_token: None,
             recorder,
             users: None,
@@ -283,6 +286,12 @@ impl Service {
     #[must_use]
     pub fn with_sides(self, sides: impl Fn() -> MirrorSides + Send + Sync + 'static) -> Self {
         Self { sides: Some(Box::new(sides)), ..self }
+    }
+
+    /// The same service, whose metrics show the runs of a program for changes of disks.
+    #[must_use]
+    pub fn with_disk_hook(self, figures: Arc<DiskHookFigures>) -> Self {
+        Self { disk_hook: Some(figures), ..self }
     }
 
     /// The same service, whose metrics are also for clients that state the token.

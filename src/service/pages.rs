@@ -181,6 +181,7 @@ impl Service {
             metrics::certificate(&mut page, expires);
         }
         metrics::sides(&mut page, self.mirror_sides().as_ref());
+        metrics::disk_hook(&mut page, self.disk_hook.as_deref());
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::fast_disk(&mut page, self.context.store.fast_disk());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());

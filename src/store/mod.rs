@@ -263,6 +263,11 @@ impl Store {
         health
     }
 
+    /// The reason why the store takes no writes; `None` while it does.
+    pub fn read_only_reason(&self) -> Option<ReadOnlyReason> {
+        self.shared.read_only_reason()
+    }
+
     /// The changes that wait for the group that is being written. Those of the next group do.
     pub fn queued_changes(&self) -> usize {
         self.committer.queued()

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::tier::{self, client, get, put};
+use crate::support::client::eventually;
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 
 /// Two places for disks, of which either can be taken out.
@@ -160,6 +161,85 @@ fn a_mirrored_store_goes_on_with_either_side_and_fills_the_one_that_comes_back()
     assert!(examined.contains("are on one disk") && !examined.contains("sides:"), "{examined}");
     let verified = host.tool(&["verify"]);
     assert_eq!(verified.status.code(), Some(0), "{}", stderr_of(&verified));
+}
+
+/// Writes a program of a shell. Another process writes the file: here it could be open for writing in a
+/// child of another test, and could not be run.
+fn write_program(host: &Host, name: &str, lines: &str) {
+    let text = format!("#!/bin/sh\n{lines}\n");
+    let mut shell = Command::new("sh");
+    shell
+        .current_dir(host.dir.path())
+        .arg("-c")
+        .arg(format!("printf %s '{text}' > {name} && chmod +x {name}"));
+    assert!(finish(&mut shell).status.success());
+}
+
+#[test]
+fn a_program_is_told_of_each_change_of_a_side() {
+    let host = Host::new();
+    host.run(&[]);
+    let told = host.path("told");
+    let line = r#""$SILTSTONE_DISK_EVENT $SILTSTONE_DISK_SIDE $SILTSTONE_DISK_PATH $SILTSTONE_DISK_STATE: $SILTSTONE_DISK_TEXT ${SILTSTONE_SECRET_KEY-no secret}""#;
+    write_program(&host, "hook", &format!("echo {line} >> {}\nexit 3", told.display()));
+    let lines = || fs::read_to_string(&told).unwrap_or_default();
+    host.take_out("other");
+    let server = host.start(&["--disk-hook", "hook", "--accept-degraded", "true"]);
+    eventually("a failure is counted", || {
+        server.answer("/-/metrics").contains("\nsiltstone_disk_hook_failures_total 1\n")
+    });
+    let dropped = "dropped B other out: Side B of the mirror (other) is not in the mirror: it was not there at the start no secret\n";
+    assert_eq!(lines(), dropped);
+    let (code, said) = server.end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("hook failed on `dropped`: exit status: 3"), "{said}");
+
+    host.bring_back("other");
+    let server = host.start(&["--disk-hook", "hook"]);
+    eventually("the filling is reported", || lines().lines().count() == 3);
+    let lines = lines();
+    let filled: Vec<_> = lines.lines().skip(1).collect();
+    assert!(filled[0].starts_with("filling B other filling: Side B "), "{lines}");
+    assert!(
+        filled[1].starts_with("filled B other whole: Side B of the mirror (other) has all bytes"),
+        "{lines}"
+    );
+    assert!(server.answer("/-/metrics").contains("\nsiltstone_disk_hook_calls_total 2\n"));
+}
+
+#[test]
+fn a_program_that_hangs_holds_up_nothing_and_does_not_outlast_the_server() {
+    let host = Host::new();
+    host.run(&[]);
+    host.take_out("other");
+    write_program(
+        &host,
+        "hook",
+        &format!("sleep 1000 & echo $$ $! > {0}.new; mv {0}.new {0}; wait", host.path("ids").display()),
+    );
+    let server = host.start(&["--disk-hook", "hook", "--accept-degraded", "true"]);
+    eventually("the program runs", || host.path("ids").exists());
+    put(&client(server.address()), 0).unwrap();
+    let (code, said) = server.end(Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("it was killed, since the server stops"), "{said}");
+    let ids = fs::read_to_string(host.path("ids")).unwrap();
+    for id in ids.split_whitespace() {
+        // The child of the program has another parent by now, which may not have waited for it.
+        let state = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_refused_before_a_disk_fails() {
+    let host = Host::new();
+    fs::write(host.path("text"), "").unwrap();
+    for (program, why) in [("missing", "No such file"), ("text", "not executable"), (".", "no program")] {
+        let said = host.refusal(&["--mirror", "data=other", "--disk-hook", program]);
+        assert!(said.contains(&format!("--disk-hook {program}: ")) && said.contains(why), "{said}");
+        assert!(!host.path("data").exists(), "{program}");
+    }
 }
 
 #[test]

@@ -96,8 +96,28 @@ def written(server, first_number, until_then):
     return acknowledged
 
 
+def hook(home):
+    """A program for --disk-hook, and the events that it was told of so far."""
+    told, program = home / "told", home / "hook"
+    program.write_text(f'#!/bin/sh\necho "$SILTSTONE_DISK_EVENT $SILTSTONE_DISK_PATH: $SILTSTONE_DISK_REASON" >> {told}\n')
+    program.chmod(0o755)
+    return program, lambda: told.read_text().splitlines() if told.exists() else []
+
+
+def test_a_dead_ssd_is_reported_by_the_hook(own_server, disk, tmp_path):
+    program, told = hook(tmp_path)
+    server = own_server("--fast-dir", str(disk.place / "fast"), "--disk-hook", str(program), "--bucket", "data").start()
+    writer = Writer(server, 0)
+    writer.start()
+    disk.fail()
+    until(told, server.log.read_text)
+    writer.end()
+    assert told()[0].startswith("read-only : a "), told()
+
+
 def test_a_disk_that_fails_under_load_is_dropped_and_filled_when_it_is_back(own_server, disk, tmp_path):
-    server = own_server("--segment-size", "4MiB", "--bucket", "data")
+    program, told = hook(tmp_path)
+    server = own_server("--segment-size", "4MiB", "--bucket", "data", "--disk-hook", str(program))
     other = disk.place / "store"
     server.arguments += ["--mirror", f"{server.data_dir}={other}"]
     server.start()
@@ -106,6 +126,8 @@ def test_a_disk_that_fails_under_load_is_dropped_and_filled_when_it_is_back(own_
     disk.fail()
     acknowledged |= written(server, 10, lambda: is_degraded(server))
     read_back(server, acknowledged)
+    until(told, server.log.read_text)
+    assert told()[0].startswith(f"dropped {other}: ") and "error" in told()[0], told()
     server.kill()
     # In its place is an empty directory, of the file system below.
     disk.take_out()
@@ -119,6 +141,7 @@ def test_a_disk_that_fails_under_load_is_dropped_and_filled_when_it_is_back(own_
     disk.mend()
     server.start()
     acknowledged |= written(server, 30, lambda: not is_degraded(server))
+    until(lambda: told()[-2:] == [f"filling {other}: ", f"filled {other}: "], lambda: str(told()))
     server.kill()
     server.start()
     assert not is_degraded(server)

@@ -13,6 +13,7 @@ use crate::cli::config::options::ServerOptions;
 use crate::cli::config::sections::Sections;
 use crate::cli::config::shown::{self, ShownOption};
 use crate::cli::error::CliError;
+use crate::cli::run::disk_hook::DiskHook;
 use crate::cli::run::key_ring::KeysFile;
 use crate::cli::run::memory::MemoryPlan;
 use crate::cli::run::metrics_token::MetricsTokenFile;
@@ -72,6 +73,7 @@ impl Configuration<'_> {
             self.options.console.oidc.settings().map(drop),
             self.check_certificate(),
             MetricsTokenFile::open(self.options).map(drop),
+            DiskHook::open(self.options).map(drop),
             Sections::read(self.file, self.environment).map(drop),
             self.check_users(),
             KeysFile::of(self.options, self.environment).read().map(drop).map_err(CliError::refused),

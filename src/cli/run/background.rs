@@ -9,6 +9,7 @@ use siltstone::store::Store;
 use siltstone::webhook::{WebhookFigures, WebhookSettings};
 
 use super::bucket_logs::BucketLogThread;
+use super::disk_hook::{DiskHook, DiskHookThread};
 use super::history::HistoryThread;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
@@ -33,6 +34,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The two sides of the store, where it is on two disks with the same bytes.
     pub(crate) mirror: Option<Arc<RunningMirror>>,
+    /// The program that is run on changes of the disks.
+    pub(crate) disk_hook: Option<DiskHook>,
     /// The log that expiries are written to.
     pub(crate) expiry_log: Option<Arc<AccessLogFile>>,
     /// The service, whose logs of buckets are delivered and whose figures are sampled.
@@ -45,6 +48,7 @@ pub(crate) struct BackgroundWork {
 /// configured.
 pub(crate) struct BackgroundThreads {
     bucket_logs: BucketLogThread,
+    disk_hook: Option<DiskHookThread>,
     sides: Option<SidesThread>,
     history: HistoryThread,
     lifecycle: LifecycleThread,
@@ -73,6 +77,7 @@ impl BackgroundThreads {
         work: BackgroundWork,
         fenced: Option<FencedStop>,
     ) -> Result<Self, CliError> {
+        let mirror = work.mirror.clone();
         let region = &options.addressing.region.0[0];
         let has_remote = store.tier_figures().is_some();
         let ships = store.ship_figures().is_some();
@@ -84,6 +89,7 @@ impl BackgroundThreads {
                 options.logs.bucket_log_interval.0,
             )?,
             webhooks: WebhookThreads::start(store, &work.webhooks, region, &work.webhook_figures)?,
+            disk_hook: work.disk_hook.map(|hook| DiskHookThread::start(store, hook, mirror)).transpose()?,
             sides: work.mirror.map(|mirror| SidesThread::start(store, mirror)).transpose()?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
@@ -99,6 +105,9 @@ impl BackgroundThreads {
 
     /// Ends the threads. The log is shipped after the others wrote to it for the last time.
     pub(crate) fn end(self) {
+        if let Some(disk_hook) = self.disk_hook {
+            disk_hook.end();
+        }
         if let Some(sides) = self.sides {
             sides.end();
         }

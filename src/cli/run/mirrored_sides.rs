@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{error, info};
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::disks::{DiskMirror, FillStep, SideStatus};
+use siltstone::disks::{DiskMirror, FillStep, SideChange, SideStatus};
 use siltstone::fs::{Side, SideUse};
 use siltstone::service::{MirrorSide, MirrorSides};
 use siltstone::store::Store;
@@ -26,6 +26,14 @@ const REPAIR_EVERY: Duration = Duration::from_secs(60);
 const SCRUB_TURN_SECS: u64 = 7 * 24 * 60 * 60;
 /// The copy rests a part of the time that it worked, so that requests find the disks free.
 const REST_PART: u32 = 4;
+
+/// A change of a side, with its directory.
+pub(crate) struct NamedChange {
+    pub(crate) before: SideUse,
+    pub(crate) usage: SideUse,
+    /// The side after the change.
+    pub(crate) side: MirrorSide,
+}
 
 /// A mirror, and how far the filling of a side is.
 pub(crate) struct RunningMirror {
@@ -50,6 +58,16 @@ impl RunningMirror {
             repaired_files: AtomicU64::new(0),
             waiting_files: AtomicU64::new(0),
         }))
+    }
+
+    /// The changes of the sides since the last call, the oldest first.
+    pub(crate) fn take_changes(&self) -> Vec<NamedChange> {
+        let mut changes = Vec::new();
+        for SideChange { side, before, status } in self.mirror.take_changes() {
+            let usage = status.usage;
+            changes.push(NamedChange { before, usage, side: self.shown(side, status) });
+        }
+        changes
     }
 
     /// What metrics show of it.

@@ -22,6 +22,7 @@ use siltstone::webhook::{self, WebhookSettings};
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
+use super::disk_hook::DiskHook;
 use super::host_clock::HostClock;
 use super::key_ring::RunningKeys;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
@@ -71,6 +72,7 @@ pub(crate) fn serve(
         Some(Promoted { taken, front }) => (taken, front),
         None => (None, Front::new(options, &plan)?),
     };
+    let disk_hook = DiskHook::open(options)?;
     // A server that only looks sends nothing to others.
     let sections = if options.store.read_only { sections.without_targets() } else { sections };
     let OpenedStore { store, mirror } =
@@ -102,6 +104,10 @@ pub(crate) fn serve(
     let mirror = mirror.and_then(|mirror| RunningMirror::new(mirror, &options.start));
     let service = match mirror.clone() {
         Some(mirror) => service.with_sides(move || mirror.figures()),
+        None => service,
+    };
+    let service = match &disk_hook {
+        Some(hook) => service.with_disk_hook(hook.figures()),
         None => service,
     };
     let logs = LogFiles::open(options)?;
@@ -145,8 +151,16 @@ pub(crate) fn serve(
     }
     let expiry_log = logs.access.clone();
     let reloaded = webhooks.clone();
-    let work =
-        BackgroundWork { webhooks, webhook_figures: figures, mirrors, mirror, expiry_log, service, expiries };
+    let work = BackgroundWork {
+        webhooks,
+        webhook_figures: figures,
+        mirrors,
+        mirror,
+        disk_hook,
+        expiry_log,
+        service,
+        expiries,
+    };
     let keys = keys.with_audit(Arc::clone(&logs.trail));
     let reloader = Reloader { users, keys, tls, logs, webhooks: reloaded, metrics_token };
     let started = StartedServer { listeners, store, reloader, work, first_start: link };

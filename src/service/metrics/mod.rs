@@ -3,6 +3,7 @@
 mod bucket_logs;
 mod certificate;
 mod commits;
+mod disk_hook;
 mod exposition;
 mod followers;
 mod keys;
@@ -20,6 +21,8 @@ mod webhook;
 pub(super) use bucket_logs::bucket_logs;
 pub(super) use certificate::certificate;
 pub(super) use commits::commits;
+pub use disk_hook::DiskHookFigures;
+pub(super) use disk_hook::disk_hook;
 pub(super) use exposition::Exposition;
 pub(super) use followers::followers;
 pub(super) use keys::keys;

@@ -267,6 +267,11 @@ impl SharedStore {
     }
 
     /// Fails if the store is read-only.
+    /// The reason why the store takes no writes; `None` while it does.
+    pub(in crate::store) fn read_only_reason(&self) -> Option<ReadOnlyReason> {
+        self.read_only.lock().expect(NOT_POISONED).as_ref().map(|(reason, _)| *reason)
+    }
+
     pub(in crate::store) fn check_writable(&self) -> Result<(), StoreError> {
         match self.read_only.lock().expect(NOT_POISONED).as_ref() {
             Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),

@@ -1,5 +1,7 @@
 //! Options: work in the background on what is stored.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use siltstone::base::limits;
 use siltstone::store::ScrubPace;
@@ -33,6 +35,11 @@ pub(crate) struct UpkeepOptions {
     #[arg(long, value_name = "PERCENT", env = "SILTSTONE_SCRUB_REMOTE", global = true)]
     #[arg(default_value_t = limits::SCRUB_REMOTE_PERCENT, value_parser = clap::value_parser!(u64).range(0..=100))]
     pub(crate) scrub_remote: u64,
+
+    /// Program to run when a side of --mirror is dropped, filled or repaired, or a disk stops the
+    /// writes; variables SILTSTONE_DISK_... say which
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_DISK_HOOK", global = true)]
+    pub(crate) disk_hook: Option<PathBuf>,
 }
 
 impl UpkeepOptions {
