@@ -32,7 +32,7 @@
 //! | [`vault`] | the data directory encrypted: a disk around the disk, and its keys | base, format, fs |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
-//! | [`disks`] | the directories of a store: one, or a data directory and a fast one | base, format, fs, log |
+//! | [`disks`] | the directories of a store: one, a data directory and a fast one, or the sides of a mirror | base, format, fs, log, vault |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, crypto, xml |
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |

@@ -17,7 +17,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("client", &["base", "xml"]),
     ("transfer", &["base", "xml", "client"]),
     ("log", &["base", "format", "fs"]),
-    ("disks", &["base", "format", "fs", "log"]),
+    ("disks", &["base", "format", "fs", "log", "vault"]),
     ("index", &["base", "format"]),
     ("remote", &["base", "format", "client"]),
     ("s3", &["base", "crypto", "xml"]),

@@ -1,7 +1,7 @@
 //! The commands `store-key` and `encrypt`: the keys of an encrypted data directory.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use siltstone::base::{OsEntropy, Timestamp};
+use siltstone::disks::DisksError;
 use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind, SHADOW};
-use siltstone::fs::{OsFs, memory_limit};
-use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
+use siltstone::fs::{Lock, OsFs, memory_limit};
+use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert, level_keys};
 
 use crate::data_dir::{DataDir, secret_in};
 use crate::outcome::{Failure, Outcome};
@@ -116,6 +117,9 @@ pub(crate) fn run(
 
 /// Runs `encrypt`.
 pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    if data_dir.mirror().is_some() {
+        return Err(data_dir.failed(&DisksError::OnlyLooks));
+    }
     let secret = data_dir.secret()?.ok_or_else(|| {
         let why = "name a file with a key (siltstone-tools store-key create FILE) or a passphrase with --store-key-file";
         Failure::of(data_dir.display(), why)
@@ -182,7 +186,7 @@ fn further_dirs(disk: &OsFs) -> Result<Vec<String>, Failure> {
 
 fn dirs_in(disk: &OsFs, dir: &str) -> Result<Vec<String>, Failure> {
     match disk.entries(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         entries => {
             let entries = entries.map_err(|error| Failure::Command(error.to_string()))?;
             let dirs = entries.into_iter().filter(|entry| entry.is_dir);
@@ -217,12 +221,13 @@ fn slots(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome,
 /// Puts the file back that the directory lacks, or that is damaged.
 fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let failed = |error: VaultError| data_dir.failed(&error);
-    let disk = OsFs::new(data_dir.to_path_buf());
-    let _lock = disk.lock_root().map_err(|error| failed(error.into()))?;
+    let disks = KeyDisks::of(data_dir);
+    let _locks = disks.lock().map_err(|error| failed(error.into()))?;
     let mut keys = keys_of(data_dir)?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
     let fault = keys.fault().cloned();
-    keys.mend(&disk, &secret).map_err(failed)?;
+    keys.mend(&disks.own, &secret).map_err(failed)?;
+    disks.make_level().map_err(failed)?;
     if json {
         show::json(out, &json!({ "mended": fault.map(|fault| fault.to_string()) }))?;
         return Ok(Outcome::Success);
@@ -235,7 +240,12 @@ fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
 }
 
 fn keys_of(data_dir: &DataDir) -> Result<DirectoryKeys, Failure> {
-    let keys = vault::keys_of(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?;
+    let keys = match data_dir.mirror() {
+        Some(places) => places.keys().map_err(|error| data_dir.failed(&error))?,
+        None => {
+            vault::keys_of(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?
+        }
+    };
     keys.ok_or_else(|| Failure::of(data_dir.display(), "it is not encrypted"))
 }
 
@@ -246,17 +256,40 @@ fn change(
     change: impl FnOnce(&mut DirectoryKeys, &StoreSecret) -> Result<(), VaultError>,
 ) -> Result<Outcome, Failure> {
     let failed = |error: VaultError| data_dir.failed(&error);
-    let disk = OsFs::new(data_dir.to_path_buf());
+    let disks = KeyDisks::of(data_dir);
     // A server reads the keys when it starts, so that it may run meanwhile; a conversion writes
     // them. Other commands that change them wait: what they wrote in between would be lost.
-    let _lock = disk.lock_root().map_err(|error| failed(error.into()))?;
+    let _locks = disks.lock().map_err(|error| failed(error.into()))?;
     let mut keys = keys_of(data_dir)?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
-    keys.check_changeable(&disk).map_err(failed)?;
+    keys.check_changeable(&disks.own).map_err(failed)?;
     change(&mut keys, &secret).map_err(failed)?;
-    keys.write(&disk).map_err(|error| failed(error.into()))?;
+    keys.write(&disks.own).map_err(|error| failed(error.into()))?;
+    disks.make_level().map_err(failed)?;
     write_slots(&keys, json, out)?;
     Ok(Outcome::Success)
+}
+
+/// The directories that have the keys.
+struct KeyDisks {
+    own: OsFs,
+    /// The other side of a mirror, where it is in use.
+    other: Option<OsFs>,
+}
+
+impl KeyDisks {
+    fn of(data_dir: &DataDir) -> Self {
+        Self { own: OsFs::new(data_dir.to_path_buf()), other: data_dir.other_side().map(OsFs::new) }
+    }
+
+    fn lock(&self) -> io::Result<Vec<Box<dyn Lock>>> {
+        [&self.own].into_iter().chain(&self.other).map(OsFs::lock_root).collect()
+    }
+
+    /// Gives both sides the newer of their keys; so does a start, if that fails.
+    fn make_level(&self) -> Result<(), VaultError> {
+        self.other.iter().try_for_each(|other| level_keys([&self.own, other]))
+    }
 }
 
 fn write_slots(keys: &DirectoryKeys, json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::SidesRefusal;
 use crate::format::FAST_MARK;
 use crate::log::LogError;
+use crate::vault::VaultError;
 
 /// Why the directories of a store are not opened, or not changed.
 #[derive(Debug, Error)]
@@ -144,6 +145,9 @@ pub enum DisksError {
     /// The copy of the log does not tell what the store has.
     #[error("{0}")]
     Log(#[from] LogError),
+    /// The keys of an encrypted store are not those of both sides.
+    #[error("{0}")]
+    Keys(#[from] VaultError),
     /// A disk failed.
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::encrypted_fs::EncryptedFs;
 use super::error::VaultError;
-use super::file_start::{FileStart, files_of, start_of};
+use super::file_start::{FileStart, check_files, files_of, start_of};
 use super::keys::{DirectoryKeys, KeyRequest};
-use super::open::{check_files, holds_store};
+use super::open::holds_store;
 use crate::base::Entropy;
 use crate::base::digest::Crc32;
 use crate::base::limits::KIB;

@@ -15,6 +15,7 @@ const ID_LABEL: &[u8] = b"siltstone store key 1 id";
 const FILE_LABEL: &[u8] = b"siltstone store file 1";
 
 /// The key of a data directory, from which the keys of its files come.
+#[derive(Clone)]
 pub struct StoreKey {
     bytes: Zeroizing<[u8; 32]>,
     id: StoreKeyId,

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::error::VaultError;
 use crate::format::{FileKind, SaltPage, StoreKeyId, unfinished};
 use crate::fs::{File, Fs};
 
@@ -79,4 +80,16 @@ pub(super) fn start_of(fs: &dyn Fs, path: &str) -> io::Result<FileStart> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileStart::Empty),
         opened => FileStart::of(opened?.as_ref()),
     }
+}
+
+/// Fails where a file of these directories is not encrypted.
+pub(super) fn check_files(fs: &dyn Fs, dirs: &[&str]) -> Result<(), VaultError> {
+    for dir in dirs {
+        for path in files_of(fs, dir)? {
+            if start_of(fs, &path)? == FileStart::Plain {
+                return Err(VaultError::PlainFile(path));
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,11 +8,12 @@ use zeroize::Zeroizing;
 
 use super::error::VaultError;
 use super::file_cipher::{StoreKey, derive};
-use super::file_start::keys_of_files;
+use super::file_start::{check_files, keys_of_files};
 use super::secret::{StoreSecret, stretch};
 use crate::base::{Entropy, Timestamp};
 use crate::format::{
-    KEYS, KEYS_COPY, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyId, unfinished,
+    FileKind, KEYS, KEYS_COPY, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyId,
+    unfinished,
 };
 use crate::fs::Fs;
 
@@ -144,6 +145,40 @@ impl DirectoryKeys {
                 None => VaultError::NoSlot(*id),
             },
         })
+    }
+
+    /// Opens the key of the directory `fs`, to which these belong.
+    ///
+    /// # Errors
+    /// There is no secret, or it opens no slot; not every file is encrypted, or not with this key; of the
+    /// disk.
+    pub fn open_for(&self, fs: &dyn Fs, secret: Option<&StoreSecret>) -> Result<StoreKey, VaultError> {
+        self.check_finished()?;
+        self.check_belongs(fs)?;
+        let key = self.open(secret.ok_or(VaultError::NoSecret)?)?;
+        // The log is read at the start anyhow. A segment is looked at when it is opened: there may be
+        // thousands, on a disk that seeks for each.
+        check_files(fs, &[FileKind::Log.dir()])?;
+        Ok(key)
+    }
+
+    /// These, or `other` where that was written later.
+    ///
+    /// # Errors
+    /// They have two keys.
+    pub(super) fn newer_of(self, other: Self) -> Result<Self, VaultError> {
+        if self.page.key != other.page.key {
+            return Err(VaultError::Slots(format!(
+                "one side is encrypted with the key {}, and the other one with {}: they belong to two stores",
+                self.page.key, other.page.key
+            )));
+        }
+        Ok(if other.page.generation > self.page.generation { other } else { self })
+    }
+
+    /// Whether both files are whole, and the same as those of `other`.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.fault.is_none() && self.page == other.page
     }
 
     /// Adds a slot for a further secret. Nothing is written.

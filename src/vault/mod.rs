@@ -24,5 +24,7 @@ pub use encrypted_fs::EncryptedFs;
 pub use error::VaultError;
 pub use file_cipher::StoreKey;
 pub use keys::{DirectoryKeys, KeyRequest, KeysFault};
-pub use open::{copy_keys, create_disk, is_encrypted, keys_of, open_disk};
+pub use open::{
+    copy_keys, create_disk, create_key, is_encrypted, keys_of, level_keys, newest_keys, open_disk,
+};
 pub use secret::{StoreSecret, is_inside};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::encrypted_fs::EncryptedFs;
 use super::error::VaultError;
-use super::file_start::{FileStart, files_of, keys_of_files, start_of};
+use super::file_cipher::StoreKey;
+use super::file_start::keys_of_files;
 use super::keys::{DirectoryKeys, KeyRequest};
 use super::secret::StoreSecret;
 use crate::base::Entropy;
@@ -22,16 +23,10 @@ pub fn open_disk(
     secret: Option<&StoreSecret>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<Arc<dyn Fs>, VaultError> {
-    let Some(keys) = keys_of(fs.as_ref())? else { return Ok(fs) };
-    if keys.state() == KeysState::Converting {
-        return Err(VaultError::Converting);
+    match keys_of(fs.as_ref())? {
+        Some(keys) => Ok(over(keys.open_for(fs.as_ref(), secret)?, fs, entropy)),
+        None => Ok(fs),
     }
-    keys.check_belongs(fs.as_ref())?;
-    let key = keys.open(secret.ok_or(VaultError::NoSecret)?)?;
-    // The log is read at the start anyhow. A segment is looked at when it is opened: there may be
-    // thousands, on a disk that seeks for each.
-    check_files(fs.as_ref(), &[FileKind::Log.dir()])?;
-    Ok(Arc::new(EncryptedFs::new(fs, key, entropy)))
 }
 
 /// Opens the disk of a data directory that has to be encrypted, and makes its key where there is no
@@ -44,16 +39,30 @@ pub fn create_disk(
     request: Option<&KeyRequest<'_>>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<Arc<dyn Fs>, VaultError> {
-    if keys_of(fs.as_ref())?.is_some() {
-        return open_disk(fs, request.map(|request| request.secret), entropy);
+    let key = create_key(fs.as_ref(), request)?;
+    Ok(over(key, fs, entropy))
+}
+
+/// The key of a data directory that has to be encrypted, which is made where there is no store yet. Durable
+/// on return.
+///
+/// # Errors
+/// As of [`create_disk`].
+pub fn create_key(fs: &dyn Fs, request: Option<&KeyRequest<'_>>) -> Result<StoreKey, VaultError> {
+    if let Some(keys) = keys_of(fs)? {
+        return keys.open_for(fs, request.map(|request| request.secret));
     }
-    if holds_store(fs.as_ref())? {
+    if holds_store(fs)? {
         return Err(VaultError::StoreExists);
     }
     let request = request.ok_or(VaultError::NothingToEncryptWith)?;
     let (mut keys, key) = DirectoryKeys::generate(request, KeysState::Done)?;
-    keys.write(fs.as_ref())?;
-    Ok(Arc::new(EncryptedFs::new(fs, key, entropy)))
+    keys.write(fs)?;
+    Ok(key)
+}
+
+fn over(key: StoreKey, fs: Arc<dyn Fs>, entropy: Arc<dyn Entropy>) -> Arc<dyn Fs> {
+    Arc::new(EncryptedFs::new(fs, key, entropy))
 }
 
 /// The keys of a directory; `None` where it is not encrypted.
@@ -100,13 +109,37 @@ pub fn copy_keys(from: &dyn Fs, to: &dyn Fs) -> Result<(), VaultError> {
     Ok(keys.write_copy(to)?)
 }
 
-/// Fails where a file of these directories is not encrypted.
-pub(super) fn check_files(fs: &dyn Fs, dirs: &[&str]) -> Result<(), VaultError> {
-    for dir in dirs {
-        for path in files_of(fs, dir)? {
-            if start_of(fs, &path)? == FileStart::Plain {
-                return Err(VaultError::PlainFile(path));
-            }
+/// The newest keys of two directories with the same files; `None` where neither has any. One whose files
+/// of keys cannot be read counts for nothing beside the other one.
+///
+/// # Errors
+/// They have two keys; neither can be read; of the disks.
+pub fn newest_keys(disks: [&dyn Fs; 2]) -> Result<Option<DirectoryKeys>, VaultError> {
+    let found = match disks.map(DirectoryKeys::read) {
+        [Ok(first), Ok(second)] => [first, second],
+        [Ok(Some(whole)), Err(VaultError::KeysDamaged(_) | VaultError::Io(_))]
+        | [Err(VaultError::KeysDamaged(_) | VaultError::Io(_)), Ok(Some(whole))] => [Some(whole), None],
+        [Err(error), _] | [_, Err(error)] => return Err(error),
+    };
+    match found {
+        [Some(first), Some(second)] => first.newer_of(second).map(Some),
+        [found, None] | [None, found] => Ok(found),
+    }
+}
+
+/// Gives both of two directories with the same files the newest of their keys. Durable on return.
+///
+/// # Errors
+/// As of [`newest_keys`]; the keys are not those of the files.
+pub fn level_keys(disks: [&dyn Fs; 2]) -> Result<(), VaultError> {
+    let Some(newest) = newest_keys(disks)? else { return Ok(()) };
+    for disk in disks {
+        let is_same =
+            DirectoryKeys::read(disk).is_ok_and(|found| found.is_some_and(|own| own.is_as(&newest)));
+        if !is_same {
+            newest.check_belongs(disk)?;
+            newest.write_copy(disk)?;
+            log::warn!("one side had older keys, or damaged ones, and got those of the other side");
         }
     }
     Ok(())

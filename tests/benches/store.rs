@@ -252,6 +252,7 @@ fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> Arc<dyn Fs> {
         names: ["first".into(), "second".into()],
         disks,
         witness: None,
+        key: None,
         accepts_degraded: true,
         accepts_outdated: false,
         patience: Duration::from_secs(30),

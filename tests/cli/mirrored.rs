@@ -13,20 +13,20 @@ use crate::support::client::eventually;
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 
 /// Two places for disks, of which either can be taken out.
-struct Host {
+pub(super) struct Host {
     dir: TempDir,
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { dir: TempDir::new().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn start(&self, arguments: &[&str]) -> Running {
+    pub(super) fn start(&self, arguments: &[&str]) -> Running {
         let both = [&["--mirror", "data=other"], arguments].concat();
         tier::start(self.dir.path(), "127.0.0.1:0", &both)
     }
@@ -36,7 +36,7 @@ impl Host {
         assert_eq!(self.start(arguments).end(Signal::TERM).0, Some(0));
     }
 
-    fn refusal(&self, arguments: &[&str]) -> String {
+    pub(super) fn refusal(&self, arguments: &[&str]) -> String {
         let output = finish(on_a_free_port(self.dir.path()).args(arguments));
         assert_ne!(output.status.code(), Some(0), "{arguments:?}");
         stderr_of(&output)
@@ -46,16 +46,16 @@ impl Host {
         self.refusal(&["--mirror", "data=other"])
     }
 
-    fn tool(&self, arguments: &[&str]) -> Output {
+    pub(super) fn tool(&self, arguments: &[&str]) -> Output {
         let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
         finish(tool.current_dir(self.dir.path()).args(["--mirror", "data=other"]).args(arguments))
     }
 
-    fn take_out(&self, name: &str) {
+    pub(super) fn take_out(&self, name: &str) {
         fs::rename(self.path(name), self.path(&format!("{name}-out"))).unwrap();
     }
 
-    fn bring_back(&self, name: &str) {
+    pub(super) fn bring_back(&self, name: &str) {
         fs::rename(self.path(&format!("{name}-out")), self.path(name)).unwrap();
     }
 
@@ -84,17 +84,17 @@ impl Host {
     }
 }
 
-fn is_degraded(server: &Running) -> bool {
+pub(super) fn is_degraded(server: &Running) -> bool {
     let metrics = server.answer("/-/metrics");
     assert!(metrics.contains("siltstone_disk_side_state{dir=\"data\""), "{metrics}");
     metrics.contains("\nsiltstone_disk_degraded 1\n")
 }
 
-fn wait_until_whole(server: &Running) {
+pub(super) fn wait_until_whole(server: &Running) {
     server.wait_until("both sides are whole", |server| !is_degraded(server));
 }
 
-fn check_objects(server: &Running, count: u64) {
+pub(super) fn check_objects(server: &Running, count: u64) {
     let client = client(server.address());
     for nth in 0..count {
         assert!(get(&client, nth).unwrap() == tier::bytes(nth), "object {nth}");
@@ -370,7 +370,6 @@ fn directories_that_make_no_mirror_are_refused_before_anything_is_written() {
         (&["--mirror", "data=other", "--fast-dir", "ssd"], "leave --fast-dir out"),
         (&["--mirror", "data=other", "--standby", "true"], "a standby has one directory"),
         (&["--mirror", "data=other", "--config", "remote.toml"], "[remote]"),
-        (&["--mirror", "data=other", "--encrypt-store"], "encrypted"),
         (&["--pair-witness", "w", "--data-dir", "data"], "with --mirror alone"),
         (&["--mirror", "data=other", "--create", "never"], "never"),
     ] {

@@ -5,6 +5,7 @@ mod audit;
 mod config;
 mod console;
 mod disks;
+mod encrypted_mirror;
 mod environment;
 mod iam;
 mod keys;

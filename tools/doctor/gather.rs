@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::disks::{MirrorPlaces, OtherUse};
+use siltstone::format;
 use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of, share_disk};
 use siltstone::keys::KeyRing;
 use siltstone::offline;
@@ -25,7 +26,7 @@ const SYNCS: usize = 9;
 /// Files of secrets below the data directory.
 const SECRETS: [&str; 1] = ["users.toml"];
 /// Files beside the store that both sides of a mirror have.
-const SIDE_FILES: [&str; 2] = ["users.toml", KEYS];
+const SIDE_FILES: [&str; 4] = ["users.toml", KEYS, format::KEYS, format::KEYS_COPY];
 /// The file of the key ring below the data directory.
 const KEYS: &str = "keys.toml";
 
@@ -144,7 +145,7 @@ fn foreign_file(dir: &Path, owner: u32) -> Option<(PathBuf, u32)> {
 
 /// The process that has the lock of the directory, by `/proc/locks`.
 fn server_of(dir: &Path) -> Option<ServerProcess> {
-    let lock = fs::metadata(dir.join(siltstone::format::LOCK)).ok()?;
+    let lock = fs::metadata(dir.join(format::LOCK)).ok()?;
     let pid = holder(&fs::read_to_string("/proc/locks").ok()?, lock.ino())?;
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let words: Vec<String> = read("cmdline").split('\0').map(str::to_owned).collect();

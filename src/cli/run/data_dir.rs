@@ -84,9 +84,6 @@ pub(crate) fn choose_side(options: &mut ServerOptions, serves: bool) -> Result<O
     if options.remote.standby && serves {
         return Err(CliError::usage("--mirror: a standby has one directory: leave --mirror out"));
     }
-    if options.store.encrypt_store || options.store.store_key_file.is_some() {
-        return Err(CliError::usage("--mirror: an encrypted directory is not mirrored by this version"));
-    }
     match options.start.choose_side() {
         Err(error) if serves => Err(CliError::start(error.to_string())),
         Err(error) => {

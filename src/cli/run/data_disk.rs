@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use log::{info, warn};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
-use siltstone::disks::{DiskMirror, MirrorPlaces};
+use siltstone::disks::{DiskMirror, DisksError, MirrorPlaces};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, OsFs, memory_limit, share_disk};
 use siltstone::vault::{
-    DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, open_disk,
+    DirectoryKeys, KeyRequest, StoreKey, StoreSecret, VaultError, copy_keys, create_disk, create_key,
+    is_encrypted, is_inside, keys_of, open_disk,
 };
 
 use crate::cli::config::options::ServerOptions;
@@ -34,7 +35,7 @@ pub(crate) fn open(
     may_write: bool,
 ) -> Result<OpenedDisk, CliError> {
     if let Some(places) = options.start.mirror_places().filter(|_| may_write) {
-        return open_mirror(options, &places);
+        return open_mirror(options, sections, &places);
     }
     let fs = open_one(options, sections, may_write)?;
     Ok(OpenedDisk { fs, mirror: None })
@@ -48,15 +49,89 @@ pub(crate) struct OpenedDisk {
 }
 
 /// Opens both sides of a mirror, and makes the files beside the store equal on both.
-fn open_mirror(options: &ServerOptions, places: &MirrorPlaces) -> Result<OpenedDisk, CliError> {
-    // Before anything is written.
-    let dir = &options.start.data_dir;
-    if is_encrypted(&OsFs::new(dir)).map_err(|error| refused(dir, &error))? {
-        return Err(CliError::start("--mirror: an encrypted directory is not mirrored by this version"));
-    }
-    let opened = places.open(Arc::new(OsEntropy), Arc::new(SystemClock), PATIENCE);
+fn open_mirror(
+    options: &ServerOptions,
+    sections: &Sections,
+    places: &MirrorPlaces,
+) -> Result<OpenedDisk, CliError> {
+    let key = mirror_key(options, sections, places)?;
+    let opened = places.open(key, Arc::new(OsEntropy), Arc::new(SystemClock), PATIENCE);
     let mirror = Arc::new(opened.map_err(|error| CliError::start(error.to_string()))?);
     Ok(OpenedDisk { fs: mirror.fs(), mirror: Some(mirror) })
+}
+
+/// The key of a mirror, if it is encrypted. A new one gets it, where the options ask for one.
+fn mirror_key(
+    options: &ServerOptions,
+    sections: &Sections,
+    places: &MirrorPlaces,
+) -> Result<Option<StoreKey>, CliError> {
+    let dir = &options.start.data_dir;
+    let failed = |error: VaultError| refused(dir, &error);
+    let secret = options.store.store_key_file.as_deref().map(secret_in).transpose()?;
+    let source = match options.start.directories().open() {
+        Err(DisksError::NoStore) => return new_mirror_key(options, sections, places, secret.as_ref()),
+        opened => opened.map_err(|error| CliError::start(error.to_string()))?,
+    };
+    let keys = places.keys().map_err(|error| CliError::start(error.to_string()))?;
+    let Some(keys) = keys else {
+        return match (options.store.encrypt_store, secret) {
+            (true, _) => Err(failed(VaultError::StoreExists)),
+            (false, Some(_)) => Err(failed(VaultError::NotEncrypted)),
+            (false, None) => keys_of(source.as_ref()).map(|_| None).map_err(failed),
+        };
+    };
+    check_outlets(options, sections)?;
+    let key = keys.open_for(source.as_ref(), secret.as_ref()).map_err(failed)?;
+    warn_of_fault(dir, &keys);
+    warn_of_neighbours(options);
+    Ok(Some(key))
+}
+
+/// The key of a mirror without a store: a new one, or that of a start that was cut off.
+fn new_mirror_key(
+    options: &ServerOptions,
+    sections: &Sections,
+    places: &MirrorPlaces,
+    secret: Option<&StoreSecret>,
+) -> Result<Option<StoreKey>, CliError> {
+    let dir = &options.start.data_dir;
+    let [first, second] = places.sides.clone().map(OsFs::new);
+    let has_keys = is_encrypted(&first).map_err(|error| refused(dir, &error))?;
+    if !options.store.encrypt_store && !has_keys {
+        return match secret {
+            Some(_) => Err(refused(dir, &VaultError::NotEncrypted)),
+            None => Ok(None),
+        };
+    }
+    check_apart(options)?;
+    check_outlets(options, sections)?;
+    if secret.is_none() {
+        let why = if has_keys { VaultError::NoSecret } else { VaultError::NothingToEncryptWith };
+        return Err(refused(dir, &why));
+    }
+    let request = secret.map(new_key);
+    for side in [&first, &second] {
+        side.create_root().map_err(|error| refused(dir, &error))?;
+    }
+    // Two starts at a time make one key.
+    let lock = first.lock(LOCK).map_err(|error| refused(dir, &error))?;
+    let key = create_key(&first, request.as_ref()).map_err(|error| refused(dir, &error))?;
+    copy_keys(&first, &second).map_err(|error| refused(dir, &error))?;
+    drop(lock);
+    info!(
+        "{} and {} are encrypted with one new key, which --store-key-file opens",
+        places.sides[0].display(),
+        places.sides[1].display()
+    );
+    warn_of_neighbours(options);
+    Ok(Some(key))
+}
+
+/// A key that is to be made, which the secret opens.
+fn new_key(secret: &StoreSecret) -> KeyRequest<'_> {
+    let memory_bytes = memory_limit(Path::new("/"), "self").map_or(0, |limit| limit.bytes);
+    KeyRequest { secret, entropy: &OsEntropy, now: SystemClock.now(), memory_bytes }
 }
 
 fn open_one(options: &ServerOptions, sections: &Sections, may_write: bool) -> Result<Arc<dyn Fs>, CliError> {
@@ -83,13 +158,7 @@ fn open_one(options: &ServerOptions, sections: &Sections, may_write: bool) -> Re
     }
     check_apart(options)?;
     check_outlets(options, sections)?;
-    let memory_bytes = memory_limit(Path::new("/"), "self").map_or(0, |limit| limit.bytes);
-    let request = secret.as_ref().map(|secret| KeyRequest {
-        secret,
-        entropy: &OsEntropy,
-        now: SystemClock.now(),
-        memory_bytes,
-    });
+    let request = secret.as_ref().map(new_key);
     // Two starts at a time make one key.
     let lock = raw.lock(LOCK).map_err(|error| refused(dir, &error))?;
     let made =
@@ -128,13 +197,21 @@ fn secret_in(path: &Path) -> Result<StoreSecret, CliError> {
 /// Refuses a key that would lie beside what it protects.
 fn check_apart(options: &ServerOptions) -> Result<(), CliError> {
     let Some(key) = &options.store.store_key_file else { return Ok(()) };
-    if !is_inside(key, &options.start.data_dir) {
+    if !is_in_store(key, options) {
         return Ok(());
     }
     Err(CliError::start(format!(
         "--store-key-file {}: it is in the data directory, where it protects nothing: put it on another disk",
         key.display()
     )))
+}
+
+/// Whether a file is in the data directory, or in either side of a mirror.
+fn is_in_store(file: &Path, options: &ServerOptions) -> bool {
+    match options.start.mirror_places() {
+        Some(places) => places.sides.iter().any(|side| is_inside(file, side)),
+        None => is_inside(file, &options.start.data_dir),
+    }
 }
 
 /// Refuses to send to other servers, in the clear, what is encrypted here.
@@ -171,15 +248,13 @@ fn warn_of_fault(dir: &Path, keys: &DirectoryKeys) {
 /// Warns of what stays in the clear beside an encrypted directory.
 fn warn_of_neighbours(options: &ServerOptions) {
     let users = options.start.users_path();
-    if is_inside(&users, &options.start.data_dir) {
+    if is_in_store(&users, options) {
         warn!(
             "{} is in the clear, and tells who has the disk the users and their keys: name one elsewhere with --users",
             users.display()
         );
     }
-    if let Some(key) =
-        options.store.store_key_file.as_deref().filter(|key| is_inside(key, &options.start.data_dir))
-    {
+    if let Some(key) = options.store.store_key_file.as_deref().filter(|key| is_in_store(key, options)) {
         warn!(
             "{} is in the data directory, where it protects nothing: move it to another disk",
             key.display()

@@ -168,7 +168,7 @@ fn are_sealed_alike(source: &dyn Fs, side: &dyn Fs, store: StoreId, id: u64) -> 
 /// The end of a sealed segment; `None` where it is not sealed, not there, or damaged.
 pub(super) fn sealed_at(side: &dyn Fs, store: StoreId, id: u64) -> Result<Option<u64>, DisksError> {
     match Segment::open(side, store, id).and_then(|segment| segment.footer(&store)) {
-        Err(LogError::Damaged(_)) => Ok(None),
+        Err(error) if is_damage(&error) => Ok(None),
         footer => Ok(footer?.map(|footer| footer.offset)),
     }
 }
@@ -176,8 +176,17 @@ pub(super) fn sealed_at(side: &dyn Fs, store: StoreId, id: u64) -> Result<Option
 /// Whether the store writes to a segment no more. One with a bad footer counts as sealed for it.
 pub(super) fn is_sealed(source: &dyn Fs, store: StoreId, id: u64) -> Result<bool, DisksError> {
     match Segment::open(source, store, id).and_then(|segment| segment.footer(&store)) {
-        Err(LogError::Damaged(_)) => Ok(true),
+        Err(error) if is_damage(&error) => Ok(true),
         footer => Ok(footer?.is_some()),
+    }
+}
+
+/// Whether the bytes are bad, or the disk cannot read them.
+fn is_damage(error: &LogError) -> bool {
+    match error {
+        LogError::Damaged(_) => true,
+        LogError::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+        _ => false,
     }
 }
 

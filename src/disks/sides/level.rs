@@ -57,6 +57,10 @@ fn level_ends(sides: [&dyn Fs; 2]) -> Result<u64, DisksError> {
     let mut levelled = 0;
     for id in list_numbers(sides[0], FileKind::Segment)?.into_iter().rev().take(NEWEST_SEGMENTS) {
         let path = segment_path(id);
+        if copy_where_unreadable(sides, &path)? {
+            levelled += 1;
+            continue;
+        }
         let files = match (sides[0].open(&path), sides[1].open(&path)) {
             (Ok(first), Ok(second)) => [first, second],
             // There is no room for it on one side.
@@ -154,6 +158,10 @@ fn level_metadata(sides: [&dyn Fs; 2]) -> Result<Levelling, DisksError> {
         if log.is_none_or(|number| Some(number) != newest) && are_equal(sides, &path)? {
             continue;
         }
+        if log.is_some() && copy_where_unreadable(sides, &path)? {
+            done.files += 1;
+            continue;
+        }
         if let Some(number) = log {
             let levelled = level_log(sides, number, Some(number) == newest)?;
             done.groups += levelled.groups;
@@ -185,6 +193,20 @@ fn good_checkpoint(sides: [&dyn Fs; 2], covered: u64) -> Result<Option<usize>, D
 /// alone: neither version was acknowledged more than the other one.
 fn readable(sides: [&dyn Fs; 2], path: &str) -> Option<usize> {
     sides.into_iter().position(|side| side.open_read(path).and_then(|file| crc32_of(file.as_ref())).is_ok())
+}
+
+/// Copies a file from the side that can read its first page to the one that cannot: without that, an
+/// encrypted file has no bytes, and gets none. Returns whether that was so.
+fn copy_where_unreadable(sides: [&dyn Fs; 2], path: &str) -> io::Result<bool> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    let read = sides.map(|side| side.open_read(path).and_then(|file| file.read_exact_at(&mut page, 0)));
+    let good = match &read {
+        [Ok(()), Err(error)] if error.kind() == io::ErrorKind::InvalidData => 0,
+        [Err(error), Ok(())] if error.kind() == io::ErrorKind::InvalidData => 1,
+        _ => return Ok(false),
+    };
+    copy_named(sides[good], sides[1 - good], path)?;
+    Ok(true)
 }
 
 /// Whether both can read a file, and it is the same.

@@ -33,6 +33,7 @@ use crate::base::{Clock, Entropy, NOT_POISONED};
 use crate::format::{FileKind, Generation, GenerationId, SideId, SideMark, SideState, StoreId};
 use crate::fs::{Fs, Lock, MirroredFs, Side, SideUse};
 use crate::log::holds_store;
+use crate::vault::{EncryptedFs, StoreKey, level_keys};
 use keeper::{MarkKeeper, Marks, random_id};
 use mark::{MarkFile, side_mark_path};
 use repair::SideRepairs;
@@ -55,6 +56,8 @@ pub struct MirrorOptions {
     pub disks: [Arc<dyn Fs>; 2],
     /// The directory of the file of the witness, and its name there.
     pub witness: Option<(Arc<dyn Fs>, String)>,
+    /// The key of both, where the store is encrypted: each side has salts of its own.
+    pub key: Option<StoreKey>,
     /// Start with a side that may be stale.
     pub accepts_degraded: bool,
     /// Start with a side that was told that it is.
@@ -121,13 +124,12 @@ impl DiskMirror {
         if let Some((disk, name)) = &options.witness {
             witness = Some(WitnessFile::open(Arc::clone(disk), name)?);
         }
-        let opening = MirrorOpening {
-            bare: options
-                .disks
-                .clone()
-                .map(|disk| -> Arc<dyn Fs> { Arc::new(UnmarkedFs { disk, mark: side_mark_path() }) }),
-            options,
-        };
+        let unmarked = options
+            .disks
+            .clone()
+            .map(|disk| -> Arc<dyn Fs> { Arc::new(UnmarkedFs { disk, mark: side_mark_path() }) });
+        let bare = unmarked.clone().map(|disk| in_the_clear(disk, &options));
+        let opening = MirrorOpening { options, unmarked, bare };
         opening.run(witness)
     }
 
@@ -214,6 +216,13 @@ impl DiskMirror {
     }
 }
 
+fn in_the_clear(disk: Arc<dyn Fs>, options: &MirrorOptions) -> Arc<dyn Fs> {
+    match &options.key {
+        Some(key) => Arc::new(EncryptedFs::new(disk, key.clone(), Arc::clone(&options.entropy))),
+        None => disk,
+    }
+}
+
 /// A side that is locked.
 struct TakenSide {
     mark: MarkFile,
@@ -223,7 +232,9 @@ struct TakenSide {
 /// Two directories that are being opened.
 struct MirrorOpening {
     options: MirrorOptions,
-    /// The disks without the marks.
+    /// The disks without the marks, as they are.
+    unmarked: [Arc<dyn Fs>; 2],
+    /// The disks without the marks, in the clear.
     bare: [Arc<dyn Fs>; 2],
 }
 
@@ -276,7 +287,7 @@ impl MirrorOpening {
         let is_remembered = remembered == Some(&generation);
         let marks = Marks { mirror, files, witness, generation, may_be_added: false };
         if plan.other == OtherSide::Level {
-            let levelled = level::level([self.bare[0].as_ref(), self.bare[1].as_ref()]);
+            let levelled = self.level();
             if let Err(error) = levelled {
                 let Some(failed) = self.failed_side() else { return Err(error) };
                 // The other one has all that was acknowledged.
@@ -292,6 +303,11 @@ impl MirrorOpening {
         let why =
             silent.map_or_else(|| "it was not there at the start".to_owned(), |error| error.to_string());
         self.start_alone(marks, source, plan.other, &why, held)
+    }
+
+    fn level(&self) -> Result<(), DisksError> {
+        level_keys([self.unmarked[0].as_ref(), self.unmarked[1].as_ref()])?;
+        level::level([self.bare[0].as_ref(), self.bare[1].as_ref()])
     }
 
     /// The side whose disk fails, if it is one of both.

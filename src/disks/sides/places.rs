@@ -15,11 +15,11 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::disks::change::{check_empty, lock};
 use crate::disks::{DisksError, UnmarkedFs, check_apart};
 use crate::format::{
-    FileKind, Generation, GenerationId, KEYS, KEYS_COPY, STANDBY, SideId, SideMark, SideState, StoreId,
-    WitnessMark,
+    FileKind, Generation, GenerationId, KeysState, STANDBY, SideId, SideMark, SideState, StoreId, WitnessMark,
 };
 use crate::fs::{Fs, Lock, OsFs, ReadOnlyFs, is_there};
 use crate::log::holds_store;
+use crate::vault::{DirectoryKeys, StoreKey, VaultError, newest_keys};
 
 /// The two directories of a mirror, and what an operator says about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +83,13 @@ impl MirrorPlaces {
         Ok([one.into(), other.into()])
     }
 
-    /// Both directories, as one store that may be written to.
+    /// Both directories, as one store that may be written to; encrypted, where there is a key.
     ///
     /// # Errors
     /// As of [`MirrorPlaces::home`], and of [`DiskMirror::open`].
     pub fn open(
         &self,
+        key: Option<StoreKey>,
         entropy: Arc<dyn Entropy>,
         clock: Arc<dyn Clock>,
         patience: Duration,
@@ -98,7 +99,7 @@ impl MirrorPlaces {
                 OsFs::new(dir).create_root()?;
             }
         }
-        DiskMirror::open(self.options(entropy, clock, patience)?)
+        DiskMirror::open(self.options(key, entropy, clock, patience)?)
     }
 
     /// How the mirror is opened.
@@ -107,6 +108,7 @@ impl MirrorPlaces {
     /// The file of the witness has no name.
     pub fn options(
         &self,
+        key: Option<StoreKey>,
         entropy: Arc<dyn Entropy>,
         clock: Arc<dyn Clock>,
         patience: Duration,
@@ -119,6 +121,7 @@ impl MirrorPlaces {
             names: self.sides.clone(),
             disks: self.sides.clone().map(|dir| -> Arc<dyn Fs> { Arc::new(OsFs::new(dir)) }),
             witness,
+            key,
             accepts_degraded: self.accepts_degraded,
             accepts_outdated: self.accepts_outdated,
             patience,
@@ -146,6 +149,21 @@ impl MirrorPlaces {
         let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.sides[home.source]));
         let bare: Arc<dyn Fs> = Arc::new(UnmarkedFs { disk, mark: side_mark_path() });
         Ok(Arc::new(ReadOnlyFs::new(bare)))
+    }
+
+    /// The keys of an encrypted mirror: of the side that a start reads, or of the other one where that is
+    /// equal and has newer ones. Nothing is written.
+    ///
+    /// # Errors
+    /// As of [`MirrorPlaces::home`], and of [`newest_keys`].
+    pub fn keys(&self) -> Result<Option<DirectoryKeys>, DisksError> {
+        let home = self.home()?;
+        let own = OsFs::new(&self.sides[home.source]);
+        if home.other != OtherUse::Equal {
+            return Ok(DirectoryKeys::read(&own)?);
+        }
+        let other = OsFs::new(&self.sides[1 - home.source]);
+        Ok(newest_keys([&own, &other])?)
     }
 
     /// Both sides, as their marks describe them.
@@ -277,10 +295,11 @@ impl MirrorPlaces {
         if crate::disks::is_paired(&disk)? {
             return Err(DisksError::FastBesideMirror);
         }
-        for (file, what) in [(KEYS, "encrypted"), (KEYS_COPY, "encrypted"), (STANDBY, "that of a standby")] {
-            if is_there(&disk, file)? {
-                return Err(DisksError::NotForMirror(what));
-            }
+        if is_there(&disk, STANDBY)? {
+            return Err(DisksError::NotForMirror("that of a standby"));
+        }
+        if DirectoryKeys::read(&disk)?.is_some_and(|keys| keys.state() == KeysState::Converting) {
+            return Err(VaultError::Converting.into());
         }
         let _lock = lock(&disk)?;
         self.check_new(1)?;

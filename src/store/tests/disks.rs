@@ -77,6 +77,7 @@ pub(super) fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> MirrorOptions {
         names: [PathBuf::from("/a"), PathBuf::from("/b")],
         disks,
         witness: None,
+        key: SHAPE.get().is_encrypted.then(store_key),
         accepts_degraded: false,
         accepts_outdated: false,
         patience: Duration::from_secs(60),
@@ -127,14 +128,19 @@ pub(super) fn disk(sim: &SimFs) -> Arc<dyn Fs> {
         None if shape.is_mirrored => mirrored(mirror_of(two_sides(sim))).unwrap_or(bare),
         None => bare,
     };
-    if !shape.is_encrypted {
+    // A mirror encrypts each of its sides.
+    let is_mirror = shape.is_mirrored || SECOND.with_borrow(Option::is_some);
+    if !shape.is_encrypted || is_mirror {
         return disk;
     }
     // Every start draws other salts.
     static STARTS: AtomicU64 = AtomicU64::new(1);
     let seed = STARTS.fetch_add(1, Ordering::Relaxed) << 32;
-    let key = StoreKey::new(Zeroizing::new([7; 32]));
-    Arc::new(EncryptedFs::new(disk, key, Arc::new(SeededEntropy::new(seed))))
+    Arc::new(EncryptedFs::new(disk, store_key(), Arc::new(SeededEntropy::new(seed))))
+}
+
+fn store_key() -> StoreKey {
+    StoreKey::new(Zeroizing::new([7; 32]))
 }
 
 fn two_sides(sim: &SimFs) -> [Arc<dyn Fs>; 2] {

@@ -17,30 +17,30 @@ fn disks_of(first: &SimFs, second: &SimFs) -> [Arc<dyn Fs>; 2] {
     [Arc::new(first.clone()), Arc::new(second.clone())]
 }
 
-fn mirror(first: &SimFs, second: &SimFs) -> Result<DiskMirror, DisksError> {
+pub(super) fn mirror(first: &SimFs, second: &SimFs) -> Result<DiskMirror, DisksError> {
     DiskMirror::open(mirror_of(disks_of(first, second)))
 }
 
-fn degraded(first: &SimFs, second: &SimFs) -> Result<DiskMirror, DisksError> {
+pub(super) fn degraded(first: &SimFs, second: &SimFs) -> Result<DiskMirror, DisksError> {
     DiskMirror::open(MirrorOptions { accepts_degraded: true, ..mirror_of(disks_of(first, second)) })
 }
 
-fn store_on(mirror: &DiskMirror) -> Store {
+pub(super) fn store_on(mirror: &DiskMirror) -> Store {
     store_with(mirror, options())
 }
 
-fn store_with(mirror: &DiskMirror, options: StoreOptions) -> Store {
+pub(super) fn store_with(mirror: &DiskMirror, options: StoreOptions) -> Store {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     Store::open(mirror.fs(), clock, &SeededEntropy::new(1), options).expect("the store opens")
 }
 
 /// A large object fills a segment.
-fn small_segments() -> StoreOptions {
+pub(super) fn small_segments() -> StoreOptions {
     StoreOptions { segment_max_bytes: 100_000, ..options() }
 }
 
 /// Puts a large object into a segment that is sealed by then. Returns the path of that.
-fn put_into_sealed(store: &Store, disk: &SimFs) -> String {
+pub(super) fn put_into_sealed(store: &Store, disk: &SimFs) -> String {
     store.create_bucket("b", "admin").unwrap();
     put(store, "b", "large", &[7; 200_000]).unwrap();
     let path = large_segment(disk);
@@ -62,7 +62,7 @@ fn drop_second(opened: DiskMirror, store: Store, disks: [&SimFs; 2], path: &str)
 }
 
 /// Two disks that are a mirror, with an empty store.
-fn two_disks() -> [SimFs; 2] {
+pub(super) fn two_disks() -> [SimFs; 2] {
     two_disks_with(None)
 }
 
@@ -106,7 +106,7 @@ fn what_a_reader_of_a_mirror_has_seen_survives_a_crash() {
 }
 
 /// One disk dies at operations of the work, which goes on; then it comes back, and is filled.
-fn one_dies(steps: &[Step], options: StoreOptions, dying: Side, stride: u64) {
+pub(super) fn one_dies(steps: &[Step], options: StoreOptions, dying: Side, stride: u64) {
     for stop in points(stride) {
         let witness = SimFs::new();
         let disks = two_disks_with(Some(&witness));
@@ -148,10 +148,14 @@ fn a_disk_that_dies_at_any_operation_costs_nothing_and_is_filled_when_it_is_back
     }
 }
 
-/// The power of both disks goes at operations of a filling during which the store works.
 #[test]
 fn a_power_cut_during_a_filling_leaves_the_other_side_whole_and_the_filling_goes_on() {
-    for stop in points(3) {
+    power_cuts_during_a_filling(3);
+}
+
+/// The power of both disks goes at operations of a filling during which the store works.
+pub(super) fn power_cuts_during_a_filling(stride: u64) {
+    for stop in points(stride) {
         let [first, second] = two_disks();
         let done =
             on_mirror_with(&second, &SimFs::new(), || work(&first, tiny_segments(), CHURN, Model::default()));

@@ -15,6 +15,7 @@ mod damage;
 mod disks;
 mod encrypted;
 mod encrypted_disk;
+mod encrypted_mirror;
 mod expiry;
 mod faults;
 mod follow;
