@@ -69,7 +69,7 @@ def test_deletion_of_one_and_its_way_back(at):
     page.get_by_text("1 object deleted").wait_for()
     assert deletion.count == 2
     undelete = at()
-    undelete.press(page.get_by_role("link", name="Deleted"))
+    undelete.press(page.get_by_role("link", name="Trash"))
     undelete.press(page.get_by_label("Restore one.txt"))
     page.get_by_text("1 object restored").wait_for()
     assert undelete.count == 2
@@ -142,7 +142,7 @@ def test_expiry_of_a_prefix(at, s3, shelf):
     form = page.locator("form[data-form=expiry]")
     form.get_by_label("Keys that begin with").fill("tmp/")
     form.get_by_label("Days after which").fill("30")
-    clicks.press(form.get_by_role("button", name="Look at the result"))
+    clicks.press(form.get_by_role("button", name="Preview"))
     clicks.press(page.get_by_role("button", name="Save", exact=True))
     page.get_by_text("keys that begin with tmp/: objects expire after 30 days").wait_for()
     [rule] = s3.get_bucket_lifecycle_configuration(Bucket=shelf)["Rules"]

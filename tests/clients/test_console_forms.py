@@ -454,7 +454,7 @@ def settings(forms, page, s3):
     forms.send("document", "Save the text", **{"JSON, as S3 has it": "{ not JSON"})
     forms.heading("Policy of box: not saved")
     assert page.get_by_label("JSON, as S3 has it").input_value() == "{ not JSON"
-    forms.send("document-preview", "Look at the result …", **{"JSON, as S3 has it": json.dumps(policy_of("box"))})
+    forms.send("document-preview", "Preview …", **{"JSON, as S3 has it": json.dumps(policy_of("box"))})
     page.get_by_text("Nothing is changed yet.").wait_for()
     forms.send("draft", "Save")
     forms.heading("Settings of box")
@@ -472,7 +472,7 @@ def policy_of(bucket):
 
 TITLES = {
     "lifecycle": "Lifecycle rules",
-    "cors": "Cross-origin rules",
+    "cors": "CORS",
     "policy": "Policy",
     "object-lock": "Object lock",
     "website": "Website",
@@ -494,14 +494,14 @@ def rules(forms, page, s3):
     for kind, fields in entered.items():
         bucket = "locked" if kind == "object-lock" else "open"
         forms.open(f"editor?name={bucket}&kind={kind}", f"{TITLES[kind]} of {bucket}")
-        forms.send("rule", "Look at the result …", **fields)
+        forms.send("rule", "Preview …", **fields)
         page.get_by_text("Nothing is changed yet.").wait_for()
-        forms.send("draft-again", "Look at it again")
+        forms.send("draft-again", "Preview again")
         page.get_by_text("Nothing is changed yet.").wait_for()
         forms.send("draft", "Save")
         forms.heading(f"Settings of {bucket}")
     forms.open("settings?name=rows", "Settings of rows")
-    forms.send("expiry", "Look at the result …", **{"Keys that begin with (empty for all)": "tmp/", "Days after which they are deleted": "30"})
+    forms.send("expiry", "Preview …", **{"Keys that begin with (empty for all)": "tmp/", "Days after which they are deleted": "30"})
     page.get_by_text("Nothing is changed yet.").wait_for()
     forms.send("draft", "Save")
     page.get_by_text("keys that begin with tmp/: objects expire after 30 days").wait_for()
@@ -558,7 +558,7 @@ def others(forms, page, s3):
     forms.form("activity-filter").get_by_label("Status").select_option("errors")
     forms.send("activity-filter", "Filter")
     page.get_by_text("The filters leave out").wait_for()
-    forms.open("outbound", "Outbound")
+    forms.open("outbound", "Replication")
     forms.send("start-over", "Start over", "Remove from the target whatever is not here")
     page.get_by_role("region", name="Mirror away").wait_for()
 

@@ -436,14 +436,14 @@ def test_a_walk_in_steps_goes_on_by_itself(visit, s3, bucket, address):
         answer = route.fetch()
         text = answer.text()
         assert ">Next page<" in text
-        route.fulfill(response=answer, body=text.replace('">Next page<', '" data-more>Look further<'))
+        route.fulfill(response=answer, body=text.replace('">Next page<', '" data-more>Load more<'))
 
     first = f"{browser.root}bucket?name={bucket}&{address}"
     browser.page.route(first, cut_short)
     browser.page.goto(first)
     browser.page.get_by_text("400 found so far", exact=True).wait_for()
     assert browser.page.locator("tbody tr").count() == 400
-    assert browser.page.get_by_role("link", name="Look further").count() == 0
+    assert browser.page.get_by_role("link", name="Load more").count() == 0
     browser.page.get_by_label("Select everything on this page").check()
     browser.page.get_by_text("400 selected, 0 B").wait_for()
     # The steps were one page to whoever looked at them.
@@ -462,6 +462,27 @@ def test_every_icon_is_in_the_sprite():
     used = {name for template in templates.glob("*.html") for name in re.findall(r'href="#(i-[a-z-]+)"', template.read_text())}
     by_kind = {f"i-{kind}" for kind in ["file", "text", "image", "video", "audio", "archive"]}
     assert used | by_kind <= drawn
+
+
+# Words of this program, and those that people look for.
+PRIVATE_WORDS = {
+    "in force": "Enabled",
+    "look at": "Preview",
+    "outbound": "Replication",
+    "behind": "Lag",
+    "reign": "Epoch",
+    "cross-origin rules": "CORS",
+}
+
+
+def test_pages_have_the_words_that_people_look_for():
+    found = []
+    for template in sorted((ROOT / "src/console/templates").glob("*.html")):
+        # What people read: the texts between tags, and the values that some attributes show.
+        text = re.sub(r"\{[{%].*?[%}]\}", "", template.read_text(), flags=re.S)
+        shown = re.sub(r"<[^>]*>", "\n", text) + "\n".join(re.findall(r'(?:title|aria-label|placeholder)="([^"]*)"', text))
+        found += [(template.name, word) for word in PRIVATE_WORDS if word in shown.lower().replace("cors (cross-origin rules)", "")]
+    assert found == []
 
 
 def test_the_activity_shows_what_happens_until_it_is_stopped(visit, s3, bucket):
@@ -540,11 +561,11 @@ def test_a_count_that_takes_long_goes_on_and_says_how_far_it_came(visit, shelf):
     page.route("**/bucket?name=holiday*", unfinished)
     page.route("**/deleted-count?*", step)
     page.goto(f"{browser.root}bucket?name=holiday")
-    page.get_by_role("link", name="Deleted (21\u202f000)", exact=True).wait_for()
+    page.get_by_role("link", name="Trash (21\u202f000)", exact=True).wait_for()
     assert asked == ["1", "2", "3"]
     # One that goes on for longer than two seconds is given up, and says so.
     page.unroute("**/deleted-count?*")
     page.route("**/deleted-count?*", lambda route: (page.wait_for_timeout(700), route.fulfill(json={"count": 1, "further": "/-/console/deleted-count?after=1"})))
     page.goto(f"{browser.root}bucket?name=holiday")
-    page.get_by_role("link", name="Deleted (more than 3)", exact=True).wait_for()
+    page.get_by_role("link", name="Trash (more than 3)", exact=True).wait_for()
     page.unroute_all(behavior="ignoreErrors")

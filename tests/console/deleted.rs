@@ -47,7 +47,7 @@ fn deleted_objects_are_counted_listed_and_restored() {
     assert_eq!((answer.status, answer.header("Location")), (303, Some(back)), "{}", answer.text());
     let after = browser.get(back);
     assert!(
-        after.text().contains("2 objects restored") && after.text().contains("Nothing here is deleted."),
+        after.text().contains("2 objects restored") && after.text().contains("The trash is empty."),
         "{}",
         after.text()
     );
@@ -96,7 +96,7 @@ fn a_folder_whose_objects_were_deleted_says_so() {
     let page = browser.get("bucket?name=kept");
     assert!(page.text().contains("Everything here was deleted"), "{}", page.text());
     let plain = browser.get("bucket?name=b");
-    assert!(!plain.text().contains("Deleted") && plain.text().contains("There is nothing here."));
+    assert!(!plain.text().contains("Trash") && plain.text().contains("There is nothing here."));
 }
 
 #[test]

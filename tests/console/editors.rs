@@ -123,7 +123,7 @@ fn lifecycle_rules_are_changed_and_removed_one_by_one() {
     save(&mut browser, "lifecycle", &page);
     let page = browser.get("editor?name=b&kind=lifecycle");
     assert!(
-        page.text().contains("<strong>plain</strong> (not in force): keys that begin with q/"),
+        page.text().contains("<strong>plain</strong> (disabled): keys that begin with q/"),
         "{}",
         page.text()
     );

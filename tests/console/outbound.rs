@@ -15,7 +15,7 @@ fn mirrors_and_webhooks_are_shown_to_administrators() {
         "<h2>Mirror away <small>",
         "<h2>Webhook thumbs <small>accepts</small></h2>",
         "<dt>Server</dt><dd>https://hooks.example</dd>",
-        "<dt>Behind</dt><dd>0 s</dd>",
+        "<dt>Lag</dt><dd>0 s</dd>",
         "<dt>Keys to send</dt><dd>0</dd>",
     ] {
         assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());

@@ -62,7 +62,7 @@ fn settings_are_told_in_words() {
 
     // Its user may not see these settings, and is not told that nothing is in force.
     let page = site.signed_in("reader").get("settings?name=b");
-    for hidden in ["Nothing expires", "Object lock is", "cross-origin", "Cross-origin", "Public access"] {
+    for hidden in ["Nothing expires", "Object lock is", "cross-origin", "CORS (", "Public access"] {
         assert!(!page.text().contains(hidden), "{hidden}: {}", page.text());
     }
 }
@@ -89,9 +89,9 @@ fn rules_tell_what_they_take_now_or_next() {
     site.server.clock.advance(Duration::from_secs(10 * 24 * 60 * 60));
     let page = site.signed_in("owner").get("settings?name=b");
     assert!(!page.text().contains("due now"), "{}", page.text());
-    shows(&page, &["settings?name=b&#38;effect=1#expiry\">What they take now</a>"]);
+    shows(&page, &["settings?name=b&#38;effect=1#expiry\">Preview what they delete</a>"]);
     let page = site.signed_in("owner").get("settings?name=b&effect=1");
-    assert!(!page.text().contains("What they take now"), "{}", page.text());
+    assert!(!page.text().contains("Preview what they delete"), "{}", page.text());
     shows(
         &page,
         &[

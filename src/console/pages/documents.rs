@@ -23,7 +23,7 @@ pub(super) struct BucketDocument {
 
 const DOCUMENTS: [BucketDocument; 8] = [
     BucketDocument { title: "Policy", name: "policy", put: Operation::PutBucketPolicy },
-    BucketDocument { title: "Cross-origin rules", name: "cors", put: Operation::PutBucketCors },
+    BucketDocument { title: "CORS", name: "cors", put: Operation::PutBucketCors },
     BucketDocument {
         title: "Lifecycle rules",
         name: "lifecycle",

@@ -144,7 +144,7 @@ impl EditorKind {
     fn title(self) -> &'static str {
         match self {
             Self::Lifecycle => "Lifecycle rules",
-            Self::Cors => "Cross-origin rules",
+            Self::Cors => "CORS",
             Self::Policy => "Policy",
             Self::ObjectLock => "Object lock",
             Self::Website => "Website",

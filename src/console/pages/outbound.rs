@@ -85,7 +85,7 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
     let lag = follower.as_ref().map_or_else(|| "unknown".to_owned(), |it| seconds(it.lag.as_secs()));
     let mut rows = vec![
         ("Target", visible(&figures.target).into_owned()),
-        ("Behind", lag),
+        ("Lag", lag),
         ("Keys to send", figures.due_keys.to_string()),
         ("Keys that failed, and are tried again", figures.failing_keys.to_string()),
         ("Keys that the target refused", figures.refused_keys.to_string()),
@@ -139,8 +139,8 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
         error,
         rows: vec![
             ("Server", visible(&target.endpoint).into_owned()),
-            ("Behind", seconds(target.lag.as_secs())),
-            ("Groups of the log to deliver", target.waiting_groups.to_string()),
+            ("Lag", seconds(target.lag.as_secs())),
+            ("Commits to deliver", target.waiting_groups.to_string()),
             ("Events accepted since the start", target.delivered.to_string()),
             ("Requests that failed", target.failed.to_string()),
             ("Events that it refused, and that were dropped", target.dropped.to_string()),
@@ -198,7 +198,7 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
     let state = match (figures.epoch, figures.waiting_groups) {
         (0, _) => "has not begun",
         (_, 0) => "is complete",
-        _ => "is behind",
+        _ => "lags",
     };
     OutboundSection {
         title: "Log on the remote".to_owned(),
@@ -206,8 +206,8 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
         error: None,
         rows: vec![
             ("Epoch", figures.epoch.to_string()),
-            ("Groups not yet sent", figures.waiting_groups.to_string()),
-            ("Behind", seconds(figures.lag.as_secs())),
+            ("Commits not yet sent", figures.waiting_groups.to_string()),
+            ("Lag", seconds(figures.lag.as_secs())),
             ("Last checkpoint sent (UTC)", time_or(figures.last_root, "none in this epoch")),
             ("A restore reaches back to (UTC)", time_or(figures.oldest, "not known yet")),
             (
@@ -273,7 +273,7 @@ mod tests {
         for (figures, state) in [
             (ShipFigures::default(), "has not begun"),
             (ShipFigures { epoch: 2, ..ShipFigures::default() }, "is complete"),
-            (late, "is behind"),
+            (late, "lags"),
         ] {
             assert_eq!(of_ship(&figures).state, state);
         }

@@ -23,7 +23,7 @@ impl StateTabs {
             ("State", "state", sees_state),
             ("Activity", "activity", sees_activity),
             ("Audit", "audit", sees_activity),
-            ("Outbound", "outbound", has_outbound || shown == "outbound"),
+            ("Replication", "outbound", has_outbound || shown == "outbound"),
         ];
         let seen = all.into_iter().filter(|(_, _, is_seen)| *is_seen);
         let tabs = seen.map(|(name, page, _)| StateTab {
