@@ -12,7 +12,7 @@
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
 //! | `sessions`, `user_agent`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
-//! | `pages`, `templates`, `text`, `shown_time` | the pages |
+//! | `pages`, `templates`, `text`, `shown_time` | the pages, their texts and their times |
 //! | `selected_object` | an object as a form names it |
 //! | `selection` | the objects, versions and folders that a form selects |
 //! | `archive` | several objects as one download, a zip or a tar archive |

@@ -261,6 +261,30 @@ def test_the_first_file_is_in_sight(visit, shelf, size, top, has_scripts):
     assert box["y"] < top
 
 
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_times_are_those_of_the_browser_or_name_their_zone(visit, s3, bucket, has_scripts):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    browser = visit(viewport=DESKTOP, java_script_enabled=has_scripts, timezone_id="Asia/Kathmandu", locale="en-GB").sign_in()
+    page = browser.page
+    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=k", "state", "activity", "audit", "account"]:
+        page.goto(browser.root + address)
+        times = page.locator("time")
+        assert times.count() > 0, address
+        for time in times.all():
+            assert time.get_attribute("title").endswith(" UTC")
+            assert ("UTC" in time.text_content()) != has_scripts, (address, time.text_content())
+    page.goto(f"{browser.root}rewind?bucket={bucket}")
+    # In Nepal it is 5:45 later.
+    page.get_by_label("Time", exact=has_scripts).fill("2026-01-31T12:00:05")
+    page.get_by_role("button", name="List the changes").click()
+    rewind = page.get_by_role("button", name="Rewind to")
+    rewind.wait_for()
+    assert rewind.locator("time").get_attribute("title") == f"2026-01-31 {'06:15' if has_scripts else '12:00'}:05 UTC"
+    assert page.get_by_label("Time", exact=has_scripts).input_value() == "2026-01-31T12:00:05"
+    assert " ".join(rewind.inner_text().split()) == ("Rewind to 31 Jan 2026, 12:00:05" if has_scripts else "Rewind to 2026-01-31 12:00:05 UTC")
+
+
 def test_keys_find_and_lead_to_the_object_beside(visit, shelf):
     browser = visit(viewport=DESKTOP).sign_in()
     page = browser.page

@@ -206,11 +206,7 @@ fn cross_origin_rules_policies_and_locks_are_made_by_forms() {
     save(&mut browser, "object-lock", &page);
     browser.put("b", "locked", &[], b"x");
     let page = browser.get("object?bucket=b&key=locked");
-    assert!(
-        page.text().contains("<dt>Locked until</dt><dd>2026-02-02 12:00:00 UTC (governance)</dd>"),
-        "{}",
-        page.text()
-    );
+    assert!(page.text().contains("2026-02-02 12:00:00 UTC</time> (governance)</dd>"), "{}", page.text());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn notifications_are_added_by_a_form_and_removed_one_by_one() {
     let site = Site::new();
     let mut owner = site.signed_in("owner");
     let settings = |site: &Site| site.signed_in("owner").get("settings?name=b").text().to_owned();
-    assert!(settings(&site).contains("No webhook is told of changes."), "{}", settings(&site));
+    assert!(settings(&site).contains("No webhook gets events."), "{}", settings(&site));
     let add = |browser: &mut super::harness::Browser<'_>, fields: &[(&str, &str)]| {
         let fields: Vec<_> =
             [("name", "b"), ("kind", "notification")].iter().chain(fields).copied().collect();

@@ -392,6 +392,60 @@ fn the_list_of_versions_shows_and_restores_each_by_its_time() {
     assert_eq!((page.text().matches(">View</a>").count(), page.text().matches(">Restore<").count()), (2, 0));
 }
 
+/// The times in the texts of a page, each with what comes after it.
+fn times_of(page: &str) -> Vec<&str> {
+    let is_time = |text: &&str| {
+        let bytes = text.as_bytes();
+        let is_shape = |at: usize| match at {
+            4 | 7 => bytes[at] == b'-',
+            10 => bytes[at] == b' ',
+            13 | 16 => bytes[at] == b':',
+            _ => bytes[at].is_ascii_digit(),
+        };
+        bytes.len() >= 19 && (0..19).all(is_shape)
+    };
+    let texts = page.split('<').filter_map(|tag| Some(tag.split_once('>')?.1));
+    texts.flat_map(|text| text.char_indices().map(|(at, _)| &text[at..])).filter(is_time).collect()
+}
+
+#[test]
+fn without_scripts_every_time_names_its_zone() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for key in ["k", "gone"] {
+        browser.put("kept", key, &[("content-type", "text/plain")], b"1");
+    }
+    browser.s3(Method::Post, "bucket=kept&key=half&uploads=", &[], b"");
+    let question = browser.post("delete", &[("bucket", "kept"), ("object", "gone")]);
+    confirm(&mut browser, &question);
+    browser.get("content?bucket=kept&key=none");
+    let mut shown = 0;
+    for address in [
+        "",
+        "bucket?name=kept",
+        "bucket?name=kept&versions=1",
+        "bucket?name=kept&deleted=1",
+        "object?bucket=kept&key=k",
+        "object?bucket=kept&key=gone",
+        "settings?name=kept",
+        "rewind?bucket=kept&time=2026-01-31+12:00:00",
+        "state",
+        "activity",
+        "audit",
+        "users",
+        "account",
+    ] {
+        let page = browser.get(address);
+        let times = times_of(page.text());
+        shown += usize::from(!times.is_empty());
+        for time in times {
+            assert!(time[19..].starts_with(" UTC"), "{address}: {time}");
+        }
+    }
+    assert!(shown >= 10, "{shown} pages have times");
+}
+
 /// The fields of the form of a page that has this text.
 fn fields_of(page: &Answer, text: &str) -> Vec<(String, String)> {
     let form = page.text().split("<form ").find(|form| form.contains(text)).unwrap();

@@ -28,7 +28,7 @@ fn failed_and_slow_requests_are_shown_without_their_signatures() {
 fn the_state_tells_when_the_certificate_expires() {
     let site = Site::new();
     let page = site.signed_in("owner").get("state");
-    let shown = "<dt>Certificate expires</dt><dd>1970-01-01 00:00:05 (it has expired)</dd>";
+    let shown = "1970-01-01 00:00:05 UTC</time> (it has expired)</dd>";
     assert!(page.text().contains(shown), "{}", page.text());
 }
 
@@ -63,7 +63,7 @@ fn the_state_tells_about_disk_commits_and_damage() {
 fn the_state_shows_the_keys_of_encrypted_objects_without_the_keys() {
     let site = Site::new();
     let page = site.signed_in("owner").get("state");
-    let made = |day: &str| format!("<td class=\"wide\">2026-01-{day} 00:00:00</td>");
+    let made = |day: &str| format!("<td class=\"wide\"><time datetime=\"2026-01-{day}T00:00:00.000Z\"");
     for row in [
         format!("<td><code>k-current</code></td><td></td><td>current</td>{}", made("03")),
         format!("<td><code>k-invoices</code></td><td>invoices</td><td>named</td>{}", made("02")),

@@ -6,6 +6,13 @@ const AGES = [
   [24, "hour"],
 ];
 
+// Times of which more than their age counts.
+const LOOKS = {
+  clock: (time) => time.toLocaleTimeString(),
+  day: hourAndDay,
+  moment: (time) => time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }),
+};
+
 // A list, or a count, that is gathered in steps.
 const WALK_MILLIS = 2_000;
 const ROWS_MAX = 1_000;
@@ -35,7 +42,7 @@ export function beginList() {
 // Tells the times of a part of the page as the browser's clock has them.
 export function tellTimes(part) {
   for (const time of part.querySelectorAll("time[datetime]")) tellTime(time);
-  for (const note of part.querySelectorAll(".utc")) note.remove();
+  for (const field of part.querySelectorAll("input[data-utc]")) takeLocalTime(field);
 }
 
 // The keys of a list: "j" and "k" lead to the next row and to the previous one, "x" selects it or leaves it out.
@@ -131,28 +138,39 @@ export function size(bytes) {
   return `${unit === 0 ? bytes : bytes.toFixed(1)} ${units[unit]}`;
 }
 
-// "21:02 today", "21:02 yesterday", or the date.
+// A field for a time in UTC takes one of the browser's clock, which is sent in UTC.
+function takeLocalTime(field) {
+  const minutes = (time) => time.getTimezoneOffset() * 60_000;
+  if (field.value !== "") {
+    const time = new Date(`${field.value}Z`);
+    field.value = new Date(time.getTime() - minutes(time)).toISOString().slice(0, 19);
+  }
+  delete field.dataset.utc;
+  field.labels[0].firstElementChild.textContent = "Time";
+  field.form.addEventListener("formdata", (event) => {
+    const time = new Date(field.value);
+    if (!Number.isNaN(time.getTime())) event.formData.set(field.name, time.toISOString().slice(0, 19));
+  });
+}
+
+// "21:02 today", "21:02 yesterday", "21:02 tomorrow", or the date.
 function hourAndDay(time) {
   const midnight = (day) => Date.UTC(day.getFullYear(), day.getMonth(), day.getDate());
   const days = (midnight(time) - midnight(new Date())) / 86_400_000;
-  if (days !== 0 && days !== -1) return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  if (Math.abs(days) > 1) return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
   const day = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" }).format(days, "day");
   return `${time.toLocaleTimeString(undefined, { timeStyle: "short" })} ${day}`;
 }
 
 function tellTime(shown) {
   const time = new Date(shown.dateTime);
-  if (shown.dataset.look === "day") {
-    shown.textContent = hourAndDay(time);
-    return;
-  }
-  // In a log the second counts.
-  if (shown.dataset.clock !== undefined) {
-    shown.textContent = time.toLocaleTimeString();
+  if (Number.isNaN(time.getTime())) return;
+  const look = LOOKS[shown.dataset.look];
+  if (look !== undefined) {
+    shown.textContent = look(time);
     return;
   }
   let age = (Date.now() - time.getTime()) / 1000;
-  if (!Number.isFinite(age)) return;
   const language = document.documentElement.lang;
   // Clocks differ a little. What is further ahead, such as the end of a key, is told by its date.
   for (const [length, unit] of age < -60 ? [] : AGES) {

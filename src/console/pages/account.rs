@@ -10,7 +10,8 @@ use super::super::form::EnteredFields;
 use super::super::grant_words;
 use super::super::s3_client::Refusal;
 use super::super::sessions::OpenSession;
-use super::super::text::{self, visible};
+use super::super::shown_time::ShownTime;
+use super::super::text::visible;
 use super::super::tickets::{NewKeys, NewKeysPlace};
 use super::roles::role_in_words;
 use super::user_refusal::refusal;
@@ -52,7 +53,8 @@ pub(super) struct OwnKey {
     pub(super) access_key: String,
     is_of_session: bool,
     pub(super) is_inactive: bool,
-    pub(super) made: KeyMade,
+    /// When it was made, if that is known.
+    pub(super) made: Option<ShownTime>,
 }
 
 /// A service account of the user.
@@ -61,26 +63,13 @@ pub(super) struct AccountRow {
     pub(super) name: String,
     pub(super) shown_name: String,
     pub(super) access_key: String,
-    /// When it ends, for browsers and for people without scripts; empty for never.
-    pub(super) expires: String,
-    pub(super) expires_shown: String,
+    /// When it ends, if it does.
+    pub(super) expires: Option<ShownTime>,
     pub(super) has_expired: bool,
-    pub(super) made: KeyMade,
+    /// When it was made, if that is known.
+    pub(super) made: Option<ShownTime>,
     /// The policies that narrow it; empty for none.
     pub(super) narrowed_by: String,
-}
-
-/// When a key was made, for browsers and for people without scripts; empty where that is unknown.
-pub(super) struct KeyMade {
-    pub(super) time: String,
-    pub(super) shown: String,
-}
-
-impl KeyMade {
-    pub(super) fn at(time: Option<&String>) -> Self {
-        let time = time.cloned().unwrap_or_default();
-        Self { shown: text::time(&time), time }
-    }
 }
 
 /// A session of the user.
@@ -89,10 +78,8 @@ struct SessionRow {
     is_this: bool,
     program: String,
     address: String,
-    begun: String,
-    begun_shown: String,
-    last_used: String,
-    last_used_shown: String,
+    begun: ShownTime,
+    last_used: ShownTime,
 }
 
 /// The page.
@@ -148,7 +135,7 @@ pub(super) fn key_rows(entry: &UserEntry, is_of_session: impl Fn(&str) -> bool) 
         access_key: access_key.clone(),
         is_of_session: is_of_session(access_key),
         is_inactive: entry.inactive_keys.contains(access_key),
-        made: KeyMade::at(entry.keys_created.get(access_key)),
+        made: entry.keys_created.get(access_key).map(|time| ShownTime::age(time)),
     });
     keys.collect()
 }
@@ -157,15 +144,14 @@ pub(super) fn key_rows(entry: &UserEntry, is_of_session: impl Fn(&str) -> bool) 
 pub(super) fn account_rows(entry: &UserEntry, now: Timestamp) -> Vec<AccountRow> {
     let mut rows = Vec::with_capacity(entry.service_accounts.len());
     for account in &entry.service_accounts {
-        let expires = account.expires.clone().unwrap_or_default();
+        let expires = account.expires.as_deref();
         rows.push(AccountRow {
             name: account.name.clone(),
             shown_name: visible(&account.name).into_owned(),
             access_key: account.access_key.clone(),
-            expires_shown: text::time(&expires),
-            made: KeyMade::at(account.created.as_ref()),
-            has_expired: Timestamp::parse_iso8601(&expires).is_some_and(|end| end <= now),
-            expires,
+            made: account.created.as_deref().map(ShownTime::age),
+            has_expired: expires.and_then(Timestamp::parse_iso8601).is_some_and(|end| end <= now),
+            expires: expires.map(ShownTime::age),
             narrowed_by: account.policies.as_ref().map(|names| names.join(", ")).unwrap_or_default(),
         });
     }
@@ -198,10 +184,8 @@ fn session_row(view: &View<'_>, session: &OpenSession, now: Timestamp) -> Sessio
         is_this: session.id == view.visitor.session,
         program: session.place.agent.in_words().into_owned(),
         address: session.place.address.map_or_else(|| "unknown".to_owned(), |address| address.to_string()),
-        begun_shown: text::time(&begun),
-        begun,
-        last_used_shown: text::time(&last_used),
-        last_used,
+        begun: ShownTime::age(&begun),
+        last_used: ShownTime::age(&last_used),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use askama::Template;
 
 use super::super::s3_client::Refusal;
+use super::super::shown_time::ShownTime;
 use super::super::text::{self, visible};
 use super::state_tabs::StateTabs;
 use super::user_refusal::refusal;
@@ -81,9 +82,7 @@ struct BusyRow {
 
 /// A request on the page.
 struct ActivityRow {
-    /// For scripts, and for people without.
-    time: String,
-    shown_time: String,
+    time: ShownTime,
     user: String,
     /// The address of the client; empty where it is unknown.
     peer: String,
@@ -191,10 +190,8 @@ fn shown_path(path: &str) -> String {
 }
 
 fn row(request: &NotedRequest) -> ActivityRow {
-    let time = request.time.to_iso8601();
     ActivityRow {
-        shown_time: text::time(&time),
-        time,
+        time: ShownTime::of_clock(&request.time.to_iso8601()),
         user: visible(&user_of(request)).into_owned(),
         peer: request.peer.map(|peer| peer.to_string()).unwrap_or_default(),
         operation: if request.operation == "None" { String::new() } else { request.operation.clone() },

@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::super::s3_client::Refusal;
-use super::super::text::{self, visible};
+use super::super::shown_time::ShownTime;
+use super::super::text::visible;
 use super::state_tabs::StateTabs;
 use super::user_refusal::refusal;
 use super::{Page, View, html};
@@ -22,9 +23,7 @@ struct AuditPage {
 
 /// An act on the page.
 struct ActRow {
-    /// For scripts, and for people without.
-    time: String,
-    shown_time: String,
+    time: ShownTime,
     who: String,
     /// The key, the session and the address.
     by: String,
@@ -53,7 +52,6 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 }
 
 fn row(act: &NotedAct) -> ActRow {
-    let time = act.time.to_iso8601();
     let user = act.user.as_deref().unwrap_or("unknown");
     let who = match &act.person {
         Some(person) => format!("{person} as {user}"),
@@ -61,8 +59,7 @@ fn row(act: &NotedAct) -> ActRow {
     };
     let is_refused = act.error.is_some();
     ActRow {
-        shown_time: text::time(&time),
-        time,
+        time: ShownTime::age(&act.time.to_iso8601()),
         who: visible(&who).into_owned(),
         by: visible(&by(act)).into_owned(),
         action: act.action.clone(),

@@ -9,6 +9,7 @@ use super::super::notification_rules::{self, FAMILIES, ListedNotification};
 use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::seen;
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::super::text_diff::{self, ChangedLine};
 use super::{Page, View, html};
@@ -115,7 +116,7 @@ enum EditorKind {
 /// The effect of lifecycle rules, as shown.
 struct EffectRows {
     /// Rule, action, due now, due later, next moment.
-    rules: Vec<(String, &'static str, String, String, String)>,
+    rules: Vec<(String, &'static str, String, String, Option<ShownTime>)>,
     /// Key, action, bytes.
     due: Vec<(String, &'static str, String)>,
     count: String,
@@ -306,7 +307,7 @@ fn effect(view: &View<'_>, bucket: &str, document: &str) -> Result<EffectRows, R
 
 fn rows(effect: LifecycleEffect) -> EffectRows {
     let rules = effect.rules.into_iter().map(|(rule, total)| {
-        let next = total.next.map(|next| text::time(&next.to_iso8601())).unwrap_or_default();
+        let next = total.next.map(|next| ShownTime::of_day(&next.to_iso8601()));
         let action = if total.moves { "transition to COLD" } else { "expiration" };
         (text::visible(&rule).into_owned(), action, shown_count(total.due), shown_count(total.later), next)
     });

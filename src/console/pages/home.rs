@@ -5,6 +5,7 @@ use askama::Template;
 use super::super::form::EnteredFields;
 use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::overview::{self, Overview};
 use super::page_links::{PageLinks, PagedList};
@@ -37,7 +38,7 @@ struct HomePage<'a> {
 struct BucketRow {
     name: String,
     link: String,
-    created: String,
+    created: ShownTime,
     badges: Vec<&'static str>,
     /// The content, where the user may list it.
     content: Option<BucketContent>,
@@ -142,7 +143,7 @@ fn row(view: &View<'_>, bucket: &BucketLine, known: KnownBucket<'_>) -> BucketRo
     let badges = badges(marks);
     BucketRow {
         link,
-        created: text::time(&bucket.created),
+        created: ShownTime::age(&bucket.created),
         name: bucket.name.clone(),
         badges,
         content,

@@ -9,11 +9,12 @@ use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::selected_object::SelectedObject;
-use super::super::shown_time::ShownTime;
+use super::super::shown_time::{ShownTime, TimedText};
 use super::super::text;
 use super::page_links::{PageLinks, PagedList};
 use super::walk::Neighbours;
 use super::{Page, View, html, share};
+use crate::base::Timestamp;
 use crate::s3::{Method, Operation, Response, uri};
 
 /// Bytes of a text that are shown.
@@ -58,7 +59,7 @@ struct ObjectPage<'a> {
     locks: Option<LockForms>,
     head: Result<Properties, String>,
     /// The time of the deletion, where the object is deleted and can come back.
-    deleted: Option<String>,
+    deleted: Option<ShownTime>,
     /// The pages of the objects before and after this one in its folder.
     previous_link: Option<String>,
     next_link: Option<String>,
@@ -87,7 +88,7 @@ struct LockForms {
 struct Properties {
     size: String,
     content_type: String,
-    modified: String,
+    modified: TimedText,
     etag: String,
     metadata: Vec<(String, String)>,
     tags: Vec<(String, String)>,
@@ -98,7 +99,7 @@ struct Properties {
     tags_shown: String,
     /// The entity tag, percent-encoded.
     etag_value: String,
-    retained_until: Option<String>,
+    retained_until: Option<ShownTime>,
     retention_mode: String,
     legal_hold: bool,
 }
@@ -206,9 +207,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 }
 
 /// The time at which an object was deleted whose versions are there still.
-fn deletion(versions: &[VersionRow]) -> Option<String> {
+fn deletion(versions: &[VersionRow]) -> Option<ShownTime> {
     let marker = versions.first().filter(|newest| newest.is_marker && newest.is_current)?;
-    versions.iter().any(|version| !version.is_marker).then(|| marker.time.utc().to_owned())
+    versions.iter().any(|version| !version.is_marker).then(|| marker.time.clone())
 }
 
 /// Whether a version is the current one, as far as the user may know.
@@ -252,7 +253,10 @@ fn properties(
     Ok(Properties {
         size: text::size(head.size),
         content_type: text::visible(&head.content_type).into_owned(),
-        modified: head.modified,
+        modified: match Timestamp::parse_http_date(&head.modified) {
+            Some(time) => TimedText::moment(time),
+            None => head.modified.into(),
+        },
         etag_value: uri::encode_query(&head.etag),
         etag: head.etag,
         metadata: visible_pairs(&head.metadata),
@@ -260,7 +264,7 @@ fn properties(
         metadata_rows,
         tag_rows,
         tags_shown,
-        retained_until: head.retained_until.as_deref().map(text::time),
+        retained_until: head.retained_until.as_deref().map(ShownTime::moment),
         retention_mode: head.retention_mode.unwrap_or_default().to_lowercase(),
         legal_hold: head.legal_hold,
     })

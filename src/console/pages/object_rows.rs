@@ -1,6 +1,7 @@
 //! The rows of objects and folders in a list.
 
 use super::super::objects::{FolderLine, ObjectLine};
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::View;
 use crate::s3::uri;
@@ -41,8 +42,7 @@ pub(super) struct DeletedRow {
     pub(super) icon: &'static str,
     pub(super) bytes: u64,
     pub(super) size: String,
-    pub(super) time: String,
-    pub(super) deleted: String,
+    pub(super) deleted: ShownTime,
 }
 
 pub(super) struct ObjectRow {
@@ -61,8 +61,7 @@ pub(super) struct ObjectRow {
     pub(super) bytes: u64,
     pub(super) size: String,
     /// The time for browsers, and for people without scripts.
-    pub(super) time: String,
-    pub(super) modified: String,
+    pub(super) time: ShownTime,
     pub(super) version: Option<String>,
     pub(super) is_current: bool,
     pub(super) is_marker: bool,
@@ -108,7 +107,6 @@ impl ObjectRows<'_> {
     pub(super) fn deleted_row(&self, object: &WalkedKey) -> DeletedRow {
         let name = name_in(self.prefix, &object.key);
         let place = [("bucket", Some(self.bucket)), ("key", Some(&*object.key))];
-        let deleted = object.modified.to_iso8601();
         DeletedRow {
             key: uri::encode_query(&object.key),
             link: self.view.link("object", &place),
@@ -116,8 +114,7 @@ impl ObjectRows<'_> {
             name,
             bytes: object.size,
             size: text::size(object.size),
-            deleted: text::time(&deleted),
-            time: deleted,
+            deleted: ShownTime::age(&object.modified.to_iso8601()),
         }
     }
 
@@ -143,8 +140,7 @@ impl ObjectRows<'_> {
             name,
             bytes: object.size,
             size: if object.is_marker { String::new() } else { text::size(object.size) },
-            modified: text::time(&object.modified),
-            time: object.modified,
+            time: ShownTime::age(&object.modified),
             version: object.version,
             is_current: object.is_current,
             is_marker: object.is_marker,

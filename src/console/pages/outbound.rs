@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::super::s3_client::Refusal;
+use super::super::shown_time::TimedText;
 use super::super::text::{self, visible};
 use super::state_tabs::StateTabs;
 use super::user_refusal::refusal;
@@ -30,10 +31,12 @@ struct OutboundPage {
 struct OutboundSection {
     title: String,
     state: String,
-    error: Option<String>,
+    error: Option<TimedText>,
     rows: Vec<(&'static str, String)>,
+    /// Those with a time, which come after the others.
+    times: Vec<(&'static str, TimedText)>,
     /// Keys that a target refused.
-    refused: Vec<String>,
+    refused: Vec<TimedText>,
     /// Buckets that wait until a mirror starts over.
     occupied: Vec<String>,
     /// The name of the mirror that may start over.
@@ -95,17 +98,16 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
     ];
     rows.extend(follower.as_ref().map(|it| ("Times that it lost its place", it.starts_over.to_string())));
     let error = figures.last_error.as_ref();
-    let error = error.map(|(time, why)| format!("{}: {}", text::time(&time.to_iso8601()), visible(why)));
+    let error = error.map(|(time, why)| TimedText::new("", *time, format!(": {}", visible(why))));
     // An error that no key has any more is one of the past.
     let fails = figures.failing_keys > 0;
-    if let Some(error) = error.as_ref().filter(|_| !fails) {
-        rows.push(("Last error", error.clone()));
-    }
+    let past_error = error.as_ref().filter(|_| !fails).map(|error| ("Last error", error.clone()));
     OutboundSection {
         title: format!("Mirror {}", figures.name),
         state: state.to_owned(),
         error: error.filter(|_| fails),
         rows,
+        times: past_error.into_iter().collect(),
         refused: figures.refused.iter().map(refusal_line).collect(),
         occupied: figures.occupied.iter().map(occupied_line).collect(),
         mirror: Some(figures.name.clone()),
@@ -120,9 +122,9 @@ fn occupied_line(occupied: &OccupiedBucket) -> String {
     )
 }
 
-fn refusal_line(refusal: &MirrorRefusal) -> String {
+fn refusal_line(refusal: &MirrorRefusal) -> TimedText {
     let MirrorRefusal { bucket, key, time, reason } = refusal;
-    format!("{bucket}/{}: {}, {}", visible(key), text::time(&time.to_iso8601()), visible(reason))
+    TimedText::new(format!("{bucket}/{}: ", visible(key)), *time, format!(", {}", visible(reason)))
 }
 
 fn of_webhook(target: &TargetState) -> OutboundSection {
@@ -131,8 +133,10 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
         (Some(_), false) => "fails",
         (None, false) => "accepts",
     };
-    let since = target.failing_since.map(|since| text::time(&since.to_iso8601())).unwrap_or_default();
-    let error = target.error.as_ref().map(|why| format!("Failing since {since}: {}", visible(why)));
+    let error = target.error.as_ref().map(|why| match target.failing_since {
+        Some(since) => TimedText::new("Failing since ", since, format!(": {}", visible(why))),
+        None => format!("Failing: {}", visible(why)).into(),
+    });
     OutboundSection {
         title: format!("Webhook {}", target.name),
         state: state.to_owned(),
@@ -146,6 +150,7 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
             ("Events that it refused, and that were dropped", target.dropped.to_string()),
             ("Times that it lost events", target.overruns.to_string()),
         ],
+        times: Vec::new(),
         refused: Vec::new(),
         occupied: Vec::new(),
         mirror: None,
@@ -161,7 +166,7 @@ fn of_tier(figures: &TierFigures, copies: &CopyFindings, repairs: &RepairFigures
     let mut section = OutboundSection {
         title: "Objects on the remote".to_owned(),
         state: format!("{} segments", figures.remote_segments),
-        error: refused.or(error),
+        error: refused.or(error).map(TimedText::from),
         rows: vec![
             ("Epoch", figures.epoch.to_string()),
             ("Bytes on the remote", text::size(figures.remote_bytes)),
@@ -177,21 +182,22 @@ fn of_tier(figures: &TierFigures, copies: &CopyFindings, repairs: &RepairFigures
             ),
             ("Reads of bad bytes on this disk, served from the remote", repairs.served_reads.to_string()),
         ],
+        times: Vec::new(),
         refused: Vec::new(),
         occupied: Vec::new(),
         mirror: None,
     };
     section
-        .rows
+        .times
         .extend(repairs.waiting.iter().map(|bad| ("Bad on this disk, to be repaired", bad_line(bad))));
     let latest = repairs.repaired.iter().rev().take(REPAIRED_SHOWN_MAX);
-    section.rows.extend(latest.map(|bad| ("Was bad on this disk, and repaired", bad_line(bad))));
+    section.times.extend(latest.map(|bad| ("Was bad on this disk, and repaired", bad_line(bad))));
     section
 }
 
-fn bad_line(bad: &BadFile) -> String {
-    let found = text::time(&bad.found.to_iso8601());
-    format!("{}, offset {}, found {found}: {}", bad.file, bad.offset, bad.what)
+fn bad_line(bad: &BadFile) -> TimedText {
+    let place = format!("{}, offset {}, found ", bad.file, bad.offset);
+    TimedText::new(place, bad.found, format!(": {}", bad.what))
 }
 
 fn of_ship(figures: &ShipFigures) -> OutboundSection {
@@ -208,8 +214,6 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
             ("Epoch", figures.epoch.to_string()),
             ("Commits not yet sent", figures.waiting_groups.to_string()),
             ("Lag", seconds(figures.lag.as_secs())),
-            ("Last checkpoint sent (UTC)", time_or(figures.last_root, "none in this epoch")),
-            ("A restore reaches back to (UTC)", time_or(figures.oldest, "not known yet")),
             (
                 "Sent since the start",
                 format!("{}, {} pieces", text::size(figures.sent_bytes), figures.parcels),
@@ -219,14 +223,18 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
                 format!("{} objects, {}", figures.deleted_objects, text::size(figures.deleted_bytes)),
             ),
         ],
+        times: vec![
+            ("Last checkpoint sent", time_or(figures.last_root, "none in this epoch")),
+            ("A restore reaches back to", time_or(figures.oldest, "not known yet")),
+        ],
         refused: Vec::new(),
         occupied: Vec::new(),
         mirror: None,
     }
 }
 
-fn time_or(time: Option<Timestamp>, none: &str) -> String {
-    time.map_or_else(|| none.to_owned(), |time| text::time(&time.to_iso8601()))
+fn time_or(time: Option<Timestamp>, none: &str) -> TimedText {
+    time.map_or_else(|| none.into(), TimedText::moment)
 }
 
 fn seconds(seconds: u64) -> String {
@@ -261,9 +269,13 @@ mod tests {
         };
         let repairs = RepairFigures { waiting: vec![bad], ..none.clone() };
         let listed = of_tier(&tier, &CopyFindings::default(), &repairs);
-        let last = &listed.rows[listed.rows.len() - 1];
-        assert!(last.0.starts_with("Bad on this disk") && last.1.contains("offset 64"), "{last:?}");
-        assert!(of_tier(&tier, &copies, &none).error.is_some_and(|error| error.starts_with("1 copies")));
+        let [(name, line)] = &*listed.times else { panic!("{listed:?}") };
+        assert!(name.starts_with("Bad on this disk") && line.to_string().contains("offset 64"), "{line:?}");
+        assert!(
+            of_tier(&tier, &copies, &none)
+                .error
+                .is_some_and(|error| error.to_string().starts_with("1 copies"))
+        );
         let late = ShipFigures {
             epoch: 2,
             waiting_groups: 9,
@@ -277,8 +289,11 @@ mod tests {
         ] {
             assert_eq!(of_ship(&figures).state, state);
         }
-        let rows = of_ship(&late).rows;
-        assert_eq!(rows[..3].iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["2", "9", "61 s"]);
-        assert_eq!(rows[4].1, "not known yet");
+        let section = of_ship(&late);
+        assert_eq!(
+            section.rows[..3].iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(),
+            ["2", "9", "61 s"]
+        );
+        assert_eq!(section.times[1].1, "not known yet".into());
     }
 }

@@ -1,6 +1,7 @@
 //! The state of the server at a glance, for administrators: what needs them, the disk, and lines of
 //! the last hour, day or month.
 
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::View;
 use super::chart::{self, Chart};
@@ -40,9 +41,7 @@ pub(super) struct Overview {
 pub(super) struct ConcernRow {
     pub(super) words: String,
     pub(super) link: String,
-    /// For scripts, and for people without.
-    pub(super) since: String,
-    pub(super) since_shown: String,
+    pub(super) since: ShownTime,
 }
 
 /// The space of the file system with the data.
@@ -100,12 +99,10 @@ fn row(view: &View<'_>, concern: &Concern) -> ConcernRow {
         | ConcernKind::RemoteBehind => "outbound",
         _ => "state",
     };
-    let since = concern.since.to_iso8601();
     ConcernRow {
         words: words(view, &concern.kind),
         link: view.link(page, &[]),
-        since_shown: text::time(&since),
-        since,
+        since: ShownTime::age(&concern.since.to_iso8601()),
     }
 }
 

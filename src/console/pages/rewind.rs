@@ -5,6 +5,7 @@ use askama::Template;
 use super::super::objects::Folder;
 use super::super::rewind::{self, Rewind, RewindChange, RewindStep, RewindTarget};
 use super::super::s3_client::Refusal;
+use super::super::shown_time::ShownTime;
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;
@@ -37,6 +38,7 @@ struct RewindPreview {
     is_first: bool,
     /// The time to return to.
     time: String,
+    shown_time: ShownTime,
     /// The time of this list.
     seen: String,
 }
@@ -111,6 +113,7 @@ fn preview(view: &View<'_>, rewind: Rewind<'_>) -> Result<RewindPreview, Refusal
         next: None,
         is_first: after.is_none(),
         time: rewind.time.to_iso8601(),
+        shown_time: ShownTime::moment(&rewind.time.to_iso8601()),
         seen,
     };
     let mut bytes = 0;

@@ -10,6 +10,7 @@ use super::super::pair_rows::{self, PairRow};
 use super::super::quota_fields::QuotaFields;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
+use super::super::shown_time::ShownTime;
 use super::super::text::{self, visible};
 use super::documents::{self, ENCRYPTION, ShownDocument};
 use super::expiry::{self, ExpiryRule};
@@ -100,7 +101,7 @@ struct UploadRow {
     name: String,
     key: String,
     id: String,
-    begun: String,
+    begun: ShownTime,
     initiator: String,
     may_abort: bool,
 }
@@ -288,7 +289,7 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
             name: visible(&upload.key).into_owned(),
             key: uri::encode_query(&upload.key),
             id: upload.id,
-            begun: text::time(&upload.begun),
+            begun: ShownTime::age(&upload.begun),
             initiator: upload.initiator,
         });
     }

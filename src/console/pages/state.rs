@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::super::s3_client::Refusal;
+use super::super::shown_time::{ShownTime, TimedText};
 use super::super::text;
 use super::state_tabs::StateTabs;
 use super::{Page, View, html};
@@ -21,6 +22,8 @@ struct StatePage {
     /// Why writes are refused, if they are.
     problems: Vec<String>,
     rows: Vec<(&'static str, String)>,
+    /// Those with a time, which come after the others.
+    times: Vec<(&'static str, TimedText)>,
     tabs: StateTabs,
     keys: Vec<KeyRow>,
     /// What the ring lacks.
@@ -40,7 +43,7 @@ struct KeyRow {
     id: String,
     name: String,
     state: &'static str,
-    made: String,
+    made: ShownTime,
 }
 
 /// An object with a damaged extent.
@@ -51,7 +54,7 @@ struct DamagedRow {
 
 /// A request that failed, or was slow.
 struct RequestRow {
-    time: String,
+    time: ShownTime,
     user: String,
     operation: String,
     path: String,
@@ -64,10 +67,6 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         return Err(Refusal::new(403, "The state of the server is for administrators."));
     }
     let health = view.console.service.health();
-    let scrubbed =
-        health.scrub.finished.map_or_else(|| "never".to_owned(), |at| text::time(&at.to_iso8601()));
-    let log_checked =
-        health.scrub.log_finished.map_or_else(|| "not yet".to_owned(), |at| text::time(&at.to_iso8601()));
     let mut rows = vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Buckets", text::count(health.buckets)),
@@ -79,15 +78,16 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         ),
         ("Data segments", text::count(health.segments)),
         ("Reclaimed since the start", text::size(health.reclaimed_bytes)),
-        ("Last scrub of everything", scrubbed),
         ("Scrubbed since the start", text::size(health.scrub.bytes)),
         ("Damaged extents", health.scrub.bad.to_string()),
-        ("Last check of the log", log_checked),
         ("Log files replaced", health.scrub.replaced_log_files.to_string()),
     ];
     rows.extend(disk_rows(&health));
-    rows.extend(certificate_row(view));
     rows.extend(commit_rows(&view.console.service.commit_figures()));
+    let scrubbed = health.scrub.finished.map_or_else(|| "never".into(), TimedText::moment);
+    let log_checked = health.scrub.log_finished.map_or_else(|| "not yet".into(), TimedText::moment);
+    let mut times = vec![("Last scrub of everything", scrubbed), ("Last check of the log", log_checked)];
+    times.extend(certificate_row(view));
     let thread = health.stopped_thread.map(|name| format!("The thread {name} panicked. Restart the server."));
     let problems = [
         health.read_only.clone(),
@@ -106,6 +106,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         problems,
         rows,
+        times,
         tabs: StateTabs::of(view, "state"),
         key_lack: ring.lack(),
         keys_are_with_data: ring.is_with_data,
@@ -131,15 +132,14 @@ fn disk_rows(health: &Health) -> Vec<(&'static str, String)> {
 }
 
 /// The end of the certificate of the server, with TLS alone.
-fn certificate_row(view: &View<'_>) -> Option<(&'static str, String)> {
+fn certificate_row(view: &View<'_>) -> Option<(&'static str, TimedText)> {
     let expires = view.console.service.certificate_expires()?;
     let now = view.console.clock.now();
-    let time = text::time(&expires.to_iso8601());
     let left = match expires > now {
         true => format!("in {}", text::days(expires.distance(now).as_secs() / DAY_SECS)),
         false => "it has expired".to_owned(),
     };
-    Some(("Certificate expires", format!("{time} ({left})")))
+    Some(("Certificate expires", TimedText::new("", expires, format!(" ({left})"))))
 }
 
 fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
@@ -161,7 +161,7 @@ fn millis(micros: u64) -> String {
 }
 
 fn key_row(key: ShownKey) -> KeyRow {
-    let made = text::time(&key.created.to_iso8601());
+    let made = ShownTime::age(&key.created.to_iso8601());
     KeyRow { id: key.id, name: key.name.unwrap_or_default(), state: key.state.as_str(), made }
 }
 
@@ -178,7 +178,7 @@ fn request_row(noted: NotedRequest) -> RequestRow {
     let peer = noted.peer.map(|peer| format!(" from {peer}")).unwrap_or_default();
     let error = noted.error.map(|code| format!(" {code}")).unwrap_or_default();
     RequestRow {
-        time: text::time(&noted.time.to_iso8601()),
+        time: ShownTime::age(&noted.time.to_iso8601()),
         user: user + &peer,
         operation: noted.operation,
         path: text::visible(&noted.path).into_owned(),

@@ -1,10 +1,9 @@
 //! The table of the users, and what a user may do in each bucket.
 
-use super::super::text::{self, visible};
+use super::super::shown_time::ShownTime;
+use super::super::text::visible;
 use super::View;
-use super::account::KeyMade;
 use super::roles::role_in_words;
-use crate::base::Timestamp;
 use crate::service::{AccessExtent, BucketAccess, UserEntry};
 
 /// A user in the table.
@@ -15,12 +14,10 @@ pub(super) struct UserLine {
     pub(super) role: String,
     /// How many keys it has, service accounts included.
     pub(super) keys: usize,
-    /// When the oldest of them was made; empty if that is unknown of any.
-    pub(super) oldest: KeyMade,
-    /// When one of them, or of the keys of its sessions, was used last, for scripts and for people
-    /// without; empty for never since the start.
-    pub(super) used: String,
-    pub(super) used_shown: String,
+    /// When the oldest of them was made, if that is known of each.
+    pub(super) oldest: Option<ShownTime>,
+    /// When one of them, or of the keys of its sessions, was used last since the start.
+    pub(super) used: Option<ShownTime>,
 }
 
 /// What one user may do in one bucket.
@@ -45,15 +42,13 @@ pub(super) fn table(view: &View<'_>, users: &[UserEntry]) -> Vec<UserLine> {
         let authenticator = &view.console.authenticator;
         let of_keys = keys.iter().filter_map(|key| authenticator.last_used(key)).max();
         let used = of_keys.max(authenticator.sessions_last_used(&user.name));
-        let used = used.map(Timestamp::to_iso8601).unwrap_or_default();
         rows.push(UserLine {
             shown_name: visible(&user.name).into_owned(),
             anchor: anchor(at),
             role: role(user),
             keys: keys.len(),
-            oldest: KeyMade::at(oldest_key(user)),
-            used_shown: text::time(&used),
-            used,
+            oldest: oldest_key(user).map(|time| ShownTime::age(time)),
+            used: used.map(|time| ShownTime::age(&time.to_iso8601())),
         });
     }
     rows
