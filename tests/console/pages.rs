@@ -4,6 +4,7 @@ use siltstone::s3::Method;
 
 use super::harness::{Answer, Browser, HOST, Site};
 use crate::support::is_long;
+use crate::support::users::user;
 
 /// The value of the first field of a name in a page.
 fn field(answer: &Answer, name: &str) -> String {
@@ -203,7 +204,6 @@ fn what_came_or_was_replaced_after_the_list_was_shown_stays() {
 
 #[test]
 fn a_user_who_may_delete_and_not_read_deletes() {
-    use crate::support::users::user;
 
     let site = Site::new();
     site.replace_users(
@@ -406,6 +406,26 @@ fn times_of(page: &str) -> Vec<&str> {
     };
     let texts = page.split('<').filter_map(|tag| Some(tag.split_once('>')?.1));
     texts.flat_map(|text| text.char_indices().map(|(at, _)| &text[at..])).filter(is_time).collect()
+}
+
+#[test]
+fn a_bucket_is_made_with_locks_and_for_everyone_to_read() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let fields = [("name", "vault"), ("versions", "1"), ("lock", "1"), ("public", "1")];
+    assert_eq!(browser.post("create-bucket", &fields).status, 303);
+    let settings = browser.get("settings?name=vault");
+    for shown in ["Object lock is on", "Suspend versioning", "Turn public access off"] {
+        assert!(settings.text().contains(shown), "{shown} is missing from\n{}", settings.text());
+    }
+    browser.put("vault", "k", &[], b"open");
+    assert_eq!(site.browser().get("/vault/k").body, b"open");
+    // Who may make a bucket may not set its policy, perhaps: the page says how far it came.
+    site.replace_users(&(user("owner", &["*"], &["*"]) + &user("maker", &["CreateBucket"], &["mine"])));
+    let mut maker = site.signed_in("maker");
+    let refused = maker.post("create-bucket", &[("name", "mine"), ("public", "1")]);
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("The bucket mine was made, but not its policy"), "{}", refused.text());
 }
 
 #[test]
@@ -684,7 +704,7 @@ fn folders_with_line_ends_are_searched_and_rewound() {
 
 #[test]
 fn pages_offer_what_the_user_may_do() {
-    use crate::support::users::{allow, user};
+    use crate::support::users::allow;
 
     let site = Site::new();
     site.replace_users(

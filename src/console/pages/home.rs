@@ -10,9 +10,12 @@ use super::super::text;
 use super::overview::{self, Overview};
 use super::page_links::{PageLinks, PagedList};
 use super::quota_bar::{self, QuotaBar};
-use super::{Page, View, html, pasted, see_other};
+use super::{Page, View, html, pasted, see_other, settings};
 use crate::s3::{Method, Response};
 use crate::service::{BucketMarks, QuotaLimit, Usage};
+
+/// The document that turns versioning on.
+const ENABLED: &str = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
 
 #[derive(Template)]
 #[template(path = "home.html", config = "src/console/askama.toml")]
@@ -173,14 +176,22 @@ fn grown(bytes: i64, days: u64) -> Option<String> {
     }
 }
 
-/// Makes a bucket, perhaps with versions.
+/// Makes a bucket, perhaps with versions, with object lock or for everyone to read.
 pub(super) fn create(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("name")?;
-    view.s3().send(Method::Put, target(Some(name), None)?, S3Request::default())?;
-    if view.given("versions").is_some() {
-        let body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>".to_vec();
-        let request = S3Request { query: &[("versioning", "")], body, ..S3Request::default() };
-        view.s3().send(Method::Put, target(Some(name), None)?, request)?;
+    let lock = view.given("lock").map(|_| ("x-amz-bucket-object-lock-enabled", "true"));
+    let request = S3Request { headers: lock.as_slice(), ..S3Request::default() };
+    view.s3().send(Method::Put, target(Some(name), None)?, request)?;
+    // Object lock brings versioning.
+    let asks_for_versions = view.given("versions").is_some() && lock.is_none();
+    let versions = asks_for_versions.then(|| ("versioning", ENABLED.to_owned()));
+    let policy = view.given("public").map(|_| ("policy", settings::public_policy(name)));
+    for (document, text) in versions.into_iter().chain(policy) {
+        let request = S3Request { query: &[(document, "")], body: text.into_bytes(), ..S3Request::default() };
+        view.s3().send(Method::Put, target(Some(name), None)?, request).map_err(|refusal| Refusal {
+            message: format!("The bucket {name} was made, but not its {document}: {}", refusal.message),
+            ..refusal
+        })?;
     }
     view.tell(format!("Created the bucket {name}"));
     Ok(see_other(&view.link("bucket", &[("name", Some(name))])))
