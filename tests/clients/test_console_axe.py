@@ -1,12 +1,14 @@
 """No page of the console breaks a rule of axe, of whatever impact: in light and dark, on a phone and on a desktop."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from siltstone import ACCESS_KEY, SECRET_KEY
 from test_console_forms import Forms, Mouse, change_users, fill_in_all, stage  # noqa: F401  (a fixture)
-from visits import DESKTOP, PHONE, drawn
+from test_console_rules import make_user
+from visits import DESKTOP, PHONE, drawn, screenshot
 
 # Each page is looked at in all of them: an ordinary run draws one.
 LOOKS = drawn([("light", DESKTOP), ("dark", PHONE), ("light", PHONE), ("dark", DESKTOP)], 1)
@@ -120,6 +122,36 @@ def test_no_page_breaks_a_rule(visit, stage, axe, tmp_path):  # noqa: F811
     browser.page.unroute("**/-/console/sign-in")
     change_users(pages, stage)
     assert len(pages.inspected) > 40, sorted(pages.inspected)
+    pages.end()
+
+
+def test_greyed_buttons_say_what_they_need(visit, stage, axe):  # noqa: F811
+    s3 = stage.client()
+    s3.put_object(Bucket="box", Key="notes.txt", Body=b"x", ContentType="text/plain")
+    administrator = visit(stage, viewport=DESKTOP).sign_in()
+    access_key, secret_key = make_user(administrator, "viewer", "ListBucket,ListBucketVersions,GetBucketVersioning,GetBucketPolicy,GetObject on box,box/*")
+    browser = visit(stage, viewport=DESKTOP)
+    page = browser.page
+    page.goto(browser.root)
+    pages = Inspector(browser, Mouse, axe)
+    pages.send("sign-in", "Sign in", **{"Access key": access_key, "Secret key": secret_key})
+    for address, heading in [("", "Buckets"), ("bucket?name=box", "box"), ("object?bucket=box&key=notes.txt", "notes.txt"), ("settings?name=box", "Settings of box")]:
+        pages.open(address, heading)
+        greyed = page.locator("main .greyed")
+        assert greyed.count() > 0, address
+        for button in greyed.all():
+            assert re.search(r" needs [A-Z][A-Za-z]+ on (\*|box.*)$", button.text_content()), button.text_content()
+    pages.open("object?bucket=box&key=notes.txt", "notes.txt")
+    # By keyboard, or by a finger, the reason comes into sight.
+    delete = page.get_by_role("button", name="Delete … needs DeleteObject on box/notes.txt", exact=True)
+    reason = delete.locator(".why")
+    assert reason.bounding_box()["x"] < 0
+    delete.focus()
+    assert 0 <= reason.bounding_box()["x"] <= DESKTOP["width"]
+    delete.press("Enter")
+    delete.click(force=True)
+    page.get_by_role("heading", name="notes.txt", level=1).wait_for()
+    screenshot(page, "greyed")
     pages.end()
 
 

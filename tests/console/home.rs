@@ -133,6 +133,8 @@ fn the_form_for_a_bucket_is_for_those_who_may_make_one() {
             page.text()
         );
     }
+    let names = site.signed_in("names").get("");
+    assert!(names.text().contains("needs CreateBucket on *"), "{}", names.text());
     let mut maker = site.signed_in("maker");
     assert_eq!(maker.post("create-bucket", &[("name", "alt-one")]).status, 303);
     let refused = site.signed_in("names").post("create-bucket", &[("name", "alt-two")]);

@@ -204,7 +204,6 @@ fn what_came_or_was_replaced_after_the_list_was_shown_stays() {
 
 #[test]
 fn a_user_who_may_delete_and_not_read_deletes() {
-
     let site = Site::new();
     site.replace_users(
         &(user("owner", &["*"], &["*"]) + &user("some", &["ListBucket", "DeleteObject"], &["b", "b/*"])),
@@ -389,7 +388,9 @@ fn the_list_of_versions_shows_and_restores_each_by_its_time() {
     assert_eq!(browser.post("change", &fields).status, 303);
     assert_eq!(browser.get("content?bucket=b&key=k").body, b"one");
     let page = site.signed_in("reader").get("object?bucket=b&key=k");
-    assert_eq!((page.text().matches(">View</a>").count(), page.text().matches(">Restore<").count()), (2, 0));
+    let restore = "<span>Restore</span><span class=\"why\"> needs PutObject on b/k<";
+    assert_eq!((page.text().matches(">View</a>").count(), page.text().matches(restore).count()), (2, 2));
+    assert!(!page.text().contains("name=\"version\" value"), "{}", page.text());
 }
 
 /// The times in the texts of a page, each with what comes after it.
@@ -719,14 +720,33 @@ fn pages_offer_what_the_user_may_do() {
     let mut some = site.signed_in("some");
     let root = some.get("bucket?name=b");
     let own = some.get("bucket?name=b&prefix=own%2F");
-    for offered in ["id=\"upload\"", "<span>Delete</span>"] {
+    for (offered, greyed) in [
+        ("id=\"upload\"", "<span>Upload</span><span class=\"why\"> needs PutObject on b/*<"),
+        ("data-form=\"new-folder\"", "<span>New folder</span><span class=\"why\"> needs PutObject on b/*<"),
+        (
+            "data-form=\"move-selection\"",
+            "<span>Move or copy</span><span class=\"why\"> needs PutObject on b/*<",
+        ),
+        ("<button class=\"danger\">", "<span>Delete</span><span class=\"why\"> needs DeleteObject on b/*<"),
+    ] {
         assert!(!root.text().contains(offered) && own.text().contains(offered), "{offered}");
+        assert!(root.text().contains(greyed) && !own.text().contains(greyed), "{greyed}");
     }
+    assert!(own.text().contains("<span>Tag</span><span class=\"why\"> needs PutObjectTagging on b/own/*<"));
     assert!(!own.text().contains("Delete this bucket"));
     let object = some.get("object?bucket=b&key=k");
     let own = some.get("object?bucket=b&key=own%2Fk");
-    for offered in ["<legend>Metadata", ">Delete …<", ">Move or rename …<", ">Copy to …<"] {
+    assert!(!object.text().contains("<legend>Metadata") && own.text().contains("<legend>Metadata"));
+    for (offered, greyed) in [
+        (
+            "data-form=\"move-object\"",
+            "<span>Move or rename …</span><span class=\"why\"> needs PutObject on b/k<",
+        ),
+        ("data-form=\"copy-object\"", "<span>Copy to …</span><span class=\"why\"> needs PutObject on b/k<"),
+        ("<button class=\"danger\">", "<span>Delete …</span><span class=\"why\"> needs DeleteObject on b/k<"),
+    ] {
         assert!(!object.text().contains(offered) && own.text().contains(offered), "{offered}");
+        assert!(object.text().contains(greyed) && !own.text().contains(greyed), "{greyed}");
     }
     assert!(object.text().contains("Make a link"));
     assert!(site.signed_in("owner").get("bucket?name=b").text().contains("Delete this bucket"));

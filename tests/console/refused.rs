@@ -416,8 +416,14 @@ fn settings_offer_what_the_user_may_set() {
     let page = site.signed_in("looker").get("settings?name=b");
     assert!(page.text().contains("777 objects") && page.text().contains("shown"), "{}", page.text());
     assert!(page.text().contains("Only users with a permission can read objects."), "{}", page.text());
+    for greyed in ["Turn versioning on", "Make public"] {
+        let greyed = format!("<span>{greyed}</span><span class=\"why\"> needs PutBucket");
+        assert!(page.text().contains(&greyed), "{greyed}: {}", page.text());
+        assert!(!owner.get("settings?name=b").text().contains(&greyed), "{greyed}");
+    }
+    let versioning = "value=\"Enabled\"><button class=\"primary\">Turn versioning on";
     for offered in
-        ["Set the quota", "Turn versioning on", "Make public", "Save tags", "Edit as text", "Add a rule"]
+        ["Set the quota", versioning, ">Make public</button>", "Save tags", "Edit as text", "Add a rule"]
     {
         assert!(!page.text().contains(offered), "{offered}: {}", page.text());
         assert!(owner.get("settings?name=b").text().contains(offered), "{offered}");

@@ -9,6 +9,7 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::deleted_count::DeletedCount;
 use super::find::{self, Wanted};
+use super::greyed::Lack;
 use super::listing::{Listing, NextRows, Order};
 use super::object_rows::{
     DeletedRow, FolderRow, GRID_IMAGE_MAX_BYTES, ObjectRow, ObjectRows, THUMBNAIL_MAX_BYTES, Thumbnail,
@@ -54,6 +55,10 @@ struct BucketPage<'a> {
     may_tag: bool,
     may_delete_bucket: bool,
     may_delete_versions: bool,
+    /// What the user lacks for what greyed buttons would do.
+    write_lack: Option<Lack>,
+    tag_lack: Option<Lack>,
+    delete_lack: Option<Lack>,
     folder_entered: EnteredFields<'a>,
     crumbs: Vec<Crumb>,
     folders: Vec<FolderRow>,
@@ -140,6 +145,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(&some_key)),
         may_delete_versions: may_list_versions,
         may_delete_bucket: view.may(Operation::DeleteBucket, bucket, None),
+        write_lack: view.lack_in_folder(Operation::PutObject, bucket, prefix),
+        tag_lack: view.lack_in_folder(Operation::PutObjectTagging, bucket, prefix),
+        delete_lack: view.lack_in_folder(Operation::DeleteObject, bucket, prefix),
         folder_entered: view.entered(&[]),
         crumbs,
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),

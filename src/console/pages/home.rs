@@ -7,6 +7,7 @@ use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::shown_time::ShownTime;
 use super::super::text;
+use super::greyed::Lack;
 use super::overview::{self, Overview};
 use super::page_links::{PageLinks, PagedList};
 use super::quota_bar::{self, QuotaBar};
@@ -28,6 +29,7 @@ struct HomePage<'a> {
     find: &'a str,
     /// Whether the user may make a bucket, at least with some names.
     may_create: bool,
+    create_lack: Lack,
     /// Why the buckets cannot be listed.
     refusal: Option<String>,
     /// The state of the server, for administrators.
@@ -98,6 +100,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         links: PageLinks::of(&view.params, list, next.as_ref().map(<[_; 1]>::as_slice)),
         find,
         may_create: view.visitor.identity.may_create_some_bucket(),
+        create_lack: Lack::of("CreateBucket", "*"),
         refusal,
         overview,
         own_quota,

@@ -14,6 +14,7 @@ mod documents;
 mod editor;
 mod expiry;
 mod find;
+mod greyed;
 mod home;
 mod listing;
 mod moving;

@@ -11,6 +11,7 @@ use super::super::seen;
 use super::super::selected_object::SelectedObject;
 use super::super::shown_time::{ShownTime, TimedText};
 use super::super::text;
+use super::greyed::Lack;
 use super::page_links::{PageLinks, PagedList};
 use super::walk::Neighbours;
 use super::{Page, View, html, share};
@@ -48,8 +49,12 @@ struct ObjectPage<'a> {
     may_write: bool,
     may_tag: bool,
     may_read: bool,
-    may_delete: bool,
     may_restore: bool,
+    /// What the user lacks for what greyed buttons would do.
+    read_lack: Option<Lack>,
+    copy_lack: Option<Lack>,
+    move_lack: Option<Lack>,
+    delete_lack: Option<Lack>,
     /// What was entered in the forms of the page.
     metadata_entered: EnteredFields<'a>,
     tags_entered: EnteredFields<'a>,
@@ -164,6 +169,10 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     };
     let content =
         view.link("content", &[("bucket", Some(bucket)), ("key", Some(key)), ("versionId", version)]);
+    let read_lack = view.lack(Operation::GetObject, bucket, Some(key));
+    let write_lack = view.lack(Operation::PutObject, bucket, Some(key));
+    let delete_lack = view.lack(Operation::DeleteObject, bucket, Some(key));
+    let copy_lack = write_lack.or_else(|| read_lack.clone());
     let page = ObjectPage {
         page: view.page(),
         bucket,
@@ -177,8 +186,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         may_write: view.may(Operation::PutObject, bucket, Some(key)),
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(key)),
         may_read: view.may(Operation::GetObject, bucket, Some(key)),
-        may_delete: view.may(Operation::DeleteObject, bucket, Some(key)),
         may_restore: view.may_restore(bucket, key),
+        move_lack: copy_lack.clone().or_else(|| delete_lack.clone()),
+        read_lack,
+        copy_lack,
+        delete_lack,
         metadata_entered: view.entered(METADATA_FORM),
         tags_entered: view.entered(TAGS_FORM),
         share_entered: if view.params.has("expires") { view.entered(&[]) } else { EnteredFields::default() },

@@ -14,6 +14,7 @@ use super::super::shown_time::ShownTime;
 use super::super::text::{self, visible};
 use super::documents::{self, ENCRYPTION, ShownDocument};
 use super::expiry::{self, ExpiryRule};
+use super::greyed::Lack;
 use super::quota_bar::{self, QuotaBar};
 use super::user_rows::{self, AccessRow};
 use super::{Page, View, html};
@@ -38,6 +39,8 @@ struct SettingsPage<'a> {
     quota_entered: EnteredFields<'a>,
     /// What the user may do here.
     may_set_quota: bool,
+    versioning_lack: Option<Lack>,
+    policy_lack: Option<Lack>,
     may_set_versioning: bool,
     may_set_policy: bool,
     /// `None` where the user may not see them.
@@ -198,6 +201,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         quota_bars: quota_bar::bars("Quota", &limits.concat()),
         quota_entered: view.entered(&[("setting", "quota")]),
         may_set_quota: view.may(Operation::PutBucketQuota, bucket, None),
+        versioning_lack: view.lack(Operation::PutBucketVersioning, bucket, None),
+        policy_lack: view.lack(Operation::PutBucketPolicy, bucket, None),
         may_set_versioning: view.may(Operation::PutBucketVersioning, bucket, None),
         may_set_policy: view.may(Operation::PutBucketPolicy, bucket, None),
         tags: find("tagging").map(|document| tag_rows(view, document)),
