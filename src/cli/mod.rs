@@ -188,7 +188,7 @@ impl CommandLine {
     /// Errors of the variables and of the configuration file, in words for the operator.
     pub(crate) fn read(arguments: &[OsString], environment: &Environment) -> Result<Self, CliError> {
         let arguments = without_program_name(arguments);
-        let matches = command().get_matches_from(&arguments);
+        let matches = matches_of(&arguments);
         let line = Self::from_matches(&matches);
         let mut notes = Notes::default();
         let old_names = old_names::options(environment, |name| is_set(&matches, name), &mut notes)
@@ -200,7 +200,7 @@ impl CommandLine {
             Some(read) => read?,
         };
         let layers = [old_names, file];
-        let merged = command().get_matches_from(with_layers(&matches, &arguments, &layers));
+        let merged = matches_of(&with_layers(&matches, &arguments, &layers));
         let shown = ShownOption::all(&matches, &merged, &layers);
         let mut line = Self { notes, shown, ..Self::from_matches(&merged) };
         if let Some(CliCommand::Server(own)) = &mut line.command {
@@ -233,10 +233,17 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// The parser. Options may precede or follow any command; the help of `user`, `group`, `policy`,
+/// What the arguments say. Ends the process if they are wrong or ask for help.
+fn matches_of(arguments: &[OsString]) -> ArgMatches {
+    // Each option beside each command is for help texts, and takes 4 MiB that the allocator would keep.
+    let bare = server::with_defaults(CommandLine::command());
+    bare.try_get_matches_from(arguments).unwrap_or_else(|_| command().get_matches_from(arguments))
+}
+
+/// The parser with its help texts. Options may precede or follow any command; the help of `user`, `group`, `policy`,
 /// `quota`, `mirror`, `key`, `clock` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
-    let mut command = CommandLine::command();
+    let mut command = server::with_defaults(CommandLine::command());
     // Global options reach subcommands when these are built.
     command.build();
     command
@@ -252,7 +259,6 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("quota", |quota| with_options(quota, &api_client::OPTIONS))
         .mut_subcommand("completions", |pages| with_options(pages, &[]))
         .mut_subcommand("man", |pages| with_options(pages, &[]))
-        .mut_subcommand("server", server::with_defaults)
 }
 
 /// Hides the options of the server in the help of a command and of its subcommands, except those of
