@@ -117,19 +117,25 @@ impl ServerArguments {
             [one] if is_directory(one) && !self.is_list => Ok(Some(one.into())),
             several => Err(CliError::usage(format!(
                 "server {}: name one directory of this host. Siltstone keeps one copy of all data in one directory and forms no \
-                 cluster; for several disks put ZFS, Btrfs, md or LVM below that directory (see the guide, planning)",
+                 cluster; for several disks put ZFS, Btrfs, md or LVM below that directory, or name two that get the same bytes \
+                 with --mirror A=B (see the guide, planning and disks)",
                 several.join(" ")
             ))),
         }
     }
 }
 
-/// The command with the defaults of this form.
+/// The parser of all commands, whose `server` has options with the defaults of this form: the options
+/// that a command has of its own are not those of all.
 pub(crate) fn with_defaults(command: clap::Command) -> clap::Command {
-    command.mut_args(|arg| {
-        let default = DEFAULTS.iter().find(|(option, _)| arg.get_id() == option);
-        default.into_iter().fold(arg, |arg, (_, default)| arg.default_value(*default))
-    })
+    let of_all = command.get_arguments();
+    let own: Vec<_> = of_all
+        .filter_map(|arg| {
+            let (_, default) = DEFAULTS.iter().find(|(option, _)| arg.get_id() == option)?;
+            Some(arg.clone().default_value(*default))
+        })
+        .collect();
+    command.mut_subcommand("server", |server| server.args(own))
 }
 
 /// Whether the value of `argument`, of this command, gives way to `option`'s.
