@@ -547,7 +547,7 @@ def others(forms, page, s3):
     forms.open("rewind?bucket=back", "Rewind back")
     forms.send("rewind-time", "List the changes", Time="2020-01-01T00:00:01")
     page.get_by_role("heading", name=f"Removed by a delete marker: {REWOUND_AT_ONCE}").wait_for()
-    forms.send("confirm-rewind", "Rewind to 2020-01-01T00:00:01.000Z")
+    forms.send("confirm-rewind", re.compile("^Rewind to"))
     if not forms.has_scripts:
         forms.heading("The rewind goes on")
         forms.send("rewind-further", "Go on with the rest")
