@@ -32,6 +32,7 @@ const MEASURED: &[(&str, usize, &str)] = &[
     ("console/pages/share.rs", 2, "a link lasts to the end of a day of the wall clock"),
     ("console/pages/state.rs", 1, "a certificate states its end"),
     ("console/tickets.rs", 2, "a distance either way: a clock that is set ends a ticket early"),
+    ("ops/lifecycle_sweep.rs", 1, "the next run of rules, for people"),
     ("ops/object_lock.rs", 1, "a retention lasts for days from the wall clock"),
     ("s3/conditions.rs", 1, "a condition states a second"),
     ("s3/lifecycle/evaluation.rs", 1, "a rule states days from the date of an object"),

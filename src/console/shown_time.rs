@@ -77,6 +77,12 @@ impl TimedText {
         let time = ShownTime::moment(&time.to_iso8601());
         Self { before: before.into(), time: Some(time), after: after.into() }
     }
+
+    /// A time within a text of which day and hour count.
+    pub(super) fn of_day(before: impl Into<String>, time: Timestamp, after: impl Into<String>) -> Self {
+        let time = ShownTime::of_day(&time.to_iso8601());
+        Self { before: before.into(), time: Some(time), after: after.into() }
+    }
 }
 
 impl From<String> for TimedText {

@@ -1,10 +1,13 @@
 //! Figures of the lifecycle sweeps since the start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
-use super::lifecycle_sweep::ExpiredItem;
+use super::Context;
+use super::lifecycle_sweep::{ExpiredItem, PlannedSweep};
+use super::stored_document::StoredDocument as _;
 use crate::base::{NOT_POISONED, Timestamp};
+use crate::s3::lifecycle::LifecycleConfiguration;
 
 /// Pairs of a bucket and a rule with figures of their own. Further pairs are counted together.
 const PAIRS_MAX: usize = 1_000;
@@ -12,8 +15,22 @@ const PAIRS_MAX: usize = 1_000;
 const OTHERS: &str = "(other)";
 
 /// Figures that the sweeper counts into, and the metrics show.
-#[derive(Debug, Default)]
-pub struct LifecycleFigures(Mutex<LifecycleTotals>);
+#[derive(Default)]
+pub struct LifecycleFigures {
+    totals: Mutex<LifecycleTotals>,
+    planned: Mutex<HashMap<u64, PlannedSweep>>,
+}
+
+/// The next sweep of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextSweep {
+    /// No bucket was swept since the start.
+    Unknown,
+    /// Within a minute: its rules are new.
+    Soon,
+    /// About this time.
+    At(Timestamp),
+}
 
 /// The figures at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,9 +66,22 @@ impl LifecycleFigures {
         *bytes += item.bytes;
     }
 
-    /// Notes the end of a sweep.
-    pub fn swept(&self, at: Timestamp) {
+    /// Notes the end of a sweep, and the next ones by the ids of buckets.
+    pub fn swept(&self, at: Timestamp, planned: HashMap<u64, PlannedSweep>) {
         self.totals().swept = Some(at);
+        *self.planned.lock().expect(NOT_POISONED) = planned;
+    }
+
+    /// The next sweep of a bucket; `None` without rules.
+    pub fn next_sweep(&self, context: &Context, bucket: &str) -> Option<NextSweep> {
+        let found = context.store.configured_bucket(bucket).ok()?;
+        let rules = found.configurations.get(LifecycleConfiguration::KIND)?;
+        if self.totals().swept.is_none() {
+            return Some(NextSweep::Unknown);
+        }
+        let planned = self.planned.lock().expect(NOT_POISONED);
+        let planned = planned.get(&found.info.id).and_then(|planned| planned.by_rules(rules));
+        Some(planned.map_or(NextSweep::Soon, NextSweep::At))
     }
 
     /// The figures so far.
@@ -60,7 +90,7 @@ impl LifecycleFigures {
     }
 
     fn totals(&self) -> MutexGuard<'_, LifecycleTotals> {
-        self.0.lock().expect(NOT_POISONED)
+        self.totals.lock().expect(NOT_POISONED)
     }
 }
 

@@ -69,6 +69,21 @@ struct LastSweep {
     at: Instant,
 }
 
+/// The next sweep of a bucket, if its rules stay as they are.
+#[derive(Clone)]
+pub struct PlannedSweep {
+    by: Arc<BucketConfiguration>,
+    at: Timestamp,
+}
+
+impl PlannedSweep {
+    /// Its time by the wall clock; `None` for a bucket with other rules by now, which is due at
+    /// once.
+    pub(super) fn by_rules(&self, rules: &Arc<BucketConfiguration>) -> Option<Timestamp> {
+        Arc::ptr_eq(&self.by, rules).then_some(self.at)
+    }
+}
+
 /// Sweeps buckets when they are due: after the start, after a change of their rules, and every
 /// hour.
 pub struct LifecycleSweeper {
@@ -121,6 +136,18 @@ impl LifecycleSweeper {
             }
         }
         Ok(totals)
+    }
+
+    /// The next sweep of each bucket that was swept, by its id.
+    pub fn next_sweeps(&self) -> HashMap<u64, PlannedSweep> {
+        let now = self.clock.now();
+        let instant = self.clock.instant();
+        let mut planned = HashMap::with_capacity(self.swept.len());
+        for (id, last) in &self.swept {
+            let left = INTERVAL.saturating_sub(instant.duration_since(last.at));
+            planned.insert(*id, PlannedSweep { by: Arc::clone(&last.by), at: now.plus(left) });
+        }
+        planned
     }
 
     /// The rules of a bucket that is due.

@@ -70,9 +70,9 @@ pub use shown_ring::{ShownKey, ShownRing};
 pub use table::{AuditScope, actions, audit_scope};
 pub use website::{BucketWebsite, WebsiteObject};
 
-pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
+pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals, NextSweep};
 pub use lifecycle_preview::{DueExpiry, LifecycleEffect, LifecyclePreview, PreviewCount, RulePreview};
-pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
+pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, PlannedSweep, SweepTotals, abort_idle_uploads};
 
 use crate::auth::{Action, Authorized, Identity};
 use crate::base::{Budget, Md5Pool, Reservation};

@@ -52,8 +52,8 @@ use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
     BadFile, BucketMarks, CommitFigures, CopyFindings, DamagedObject, FolderItems, Health, HistorySample,
-    LifecycleEffect, PreviewCount, QuotaLimit, RepairFigures, RulePreview, ShipFigures, ShownKey, ShownRing,
-    TierFigures, Usage, WalkedKey, WalkedKeys,
+    LifecycleEffect, NextSweep, PreviewCount, QuotaLimit, RepairFigures, RulePreview, ShipFigures, ShownKey,
+    ShownRing, TierFigures, Usage, WalkedKey, WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;

@@ -5,7 +5,8 @@ use super::{MirrorSides, NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
 use crate::ops::{
-    BucketMarks, CommitFigures, DamagedObject, FolderItems, LifecycleEffect, QuotaLimit, Usage, WalkedKeys,
+    BucketMarks, CommitFigures, DamagedObject, FolderItems, LifecycleEffect, NextSweep, QuotaLimit, Usage,
+    WalkedKeys,
 };
 use crate::s3::{
     Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
@@ -155,6 +156,20 @@ impl Service {
             self.may(identity, &mut call, operation)?;
         }
         self.context.lifecycle_effect(bucket, document, call.received, &call.id)
+    }
+
+    /// The next sweep of a bucket by its lifecycle rules; `None` without rules, or for a user who may
+    /// not see them.
+    pub fn next_lifecycle_sweep(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        bucket: &str,
+    ) -> Option<NextSweep> {
+        let mut call = self.call_like(request);
+        call.target = TargetResource::Bucket(bucket.to_owned());
+        self.may(identity, &mut call, Operation::GetBucketLifecycleConfiguration).ok()?;
+        self.lifecycle.next_sweep(&self.context, bucket)
     }
 
     /// One step of a walk over the current objects of a bucket: those that are `sought`, for a user

@@ -1,5 +1,6 @@
 """The console in headless Chromium: what people do, with scripts and without, and that no page breaks its content security policy."""
 
+import datetime
 import gzip
 import hashlib
 import http.server
@@ -407,6 +408,29 @@ def test_new_keys_are_saved_as_a_file_without_a_request(visit, own_server, has_s
     client = server.client(access_key=saved["AWS_ACCESS_KEY_ID"], secret_key=saved["AWS_SECRET_ACCESS_KEY"])
     client.put_object(Bucket="photos", Key="k", Body=b"x")
     assert [url for url in requests if not url.startswith("blob:")] == [] and secret_key not in page.url
+
+
+def test_expiry_rules_say_when_they_run_next(visit, own_server):
+    server = own_server().start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="tidy")
+    rule = {"ID": "old", "Filter": {"Prefix": "tmp/"}, "Status": "Enabled", "Expiration": {"Days": 30}}
+    s3.put_bucket_lifecycle_configuration(Bucket="tidy", LifecycleConfiguration={"Rules": [rule]})
+    browser = visit(server).sign_in()
+    browser.page.goto(f"{browser.root}settings?name=tidy")
+    browser.page.get_by_text(re.compile("Next run (within a minute|about)")).wait_for()
+    # The rules run at a start, and an hour after it.
+    server.stop()
+    server.start()
+    browser = visit(server).sign_in()
+    page = browser.page
+    next_run = page.get_by_text(re.compile("Next run about")).locator("time")
+    while not next_run.count():
+        page.goto(f"{browser.root}settings?name=tidy")
+    at = datetime.datetime.fromisoformat(next_run.get_attribute("datetime"))
+    left = at - datetime.datetime.now(datetime.timezone.utc)
+    assert datetime.timedelta(minutes=50) < left <= datetime.timedelta(minutes=61)
+    assert re.fullmatch(r"\d?\d:\d\d( [AP]M)? (today|tomorrow)", next_run.inner_text())
 
 
 def test_forms_work_while_a_file_is_uploaded(visit, own_server, tmp_path):

@@ -96,7 +96,7 @@ fn rules_tell_what_they_take_now_or_next() {
         &page,
         &[
             ">soon</a>: keys that begin with tmp/: objects expire after 3 days. <strong>2 due now (10 B)</strong>",
-            ">late</a>: keys that begin with kept: objects expire after 90 days. <strong>the first is due on 2026-05-02 00:00:00</strong>",
+            ">late</a>: keys that begin with kept: objects expire after 90 days. <strong>the first is due <time datetime=\"2026-05-02T00:00:00.000Z\"",
             ">none</a>: keys that begin with nothing/: objects expire after 1 day</li>",
         ],
     );

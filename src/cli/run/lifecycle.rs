@@ -58,7 +58,7 @@ fn run(
                 record(expired, log);
             });
         if swept.is_ok() {
-            figures.swept(SystemClock.now());
+            figures.swept(SystemClock.now(), sweeper.next_sweeps());
         }
         if let Ok(SweepTotals { without_room: waiting @ 1.., .. }) = swept {
             warn!(

@@ -1,10 +1,11 @@
 //! The lifecycle rules of a bucket on the page of its settings.
 
 use super::super::lifecycle_rules;
+use super::super::shown_time::TimedText;
 use super::super::text::{self, visible};
 use super::View;
 use super::documents::ShownDocument;
-use crate::service::{LifecycleEffect, RulePreview};
+use crate::service::{LifecycleEffect, NextSweep, RulePreview};
 
 /// Versions of a bucket up to which the page counts what is due: more would make it slow.
 const COUNTED_VERSIONS_MAX: u64 = 10_000;
@@ -16,7 +17,7 @@ pub(super) struct ExpiryRule {
     pub(super) words: String,
     pub(super) is_enabled: bool,
     /// What it takes or moves now, or else when it does next; empty where that was not counted.
-    pub(super) effect: String,
+    pub(super) effects: Vec<TimedText>,
     /// The form that changes it; `None` for users who may not.
     pub(super) link: Option<String>,
 }
@@ -57,25 +58,35 @@ pub(super) fn rules(
     for rule in listed {
         let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
         let words = format!("{}: {}", rule.keys, rule.actions.join("; "));
-        let of_rule = effects.iter().filter(|(id, _)| *id == rule.id).map(|(_, preview)| in_words(preview));
+        let of_rule = effects.iter().filter(|(id, _)| *id == rule.id);
         rows.push(ExpiryRule {
             name: visible(&rule.id).into_owned(),
             words: visible(&words).into_owned(),
             is_enabled: rule.is_enabled,
-            effect: of_rule.filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; "),
+            effects: of_rule.filter_map(|(_, preview)| in_words(preview)).collect(),
             link: document.may_set.then(|| view.link("editor", &params)),
         });
     }
     rows
 }
 
-/// What a rule takes or moves; empty for nothing.
-fn in_words(preview: &RulePreview) -> String {
+/// The next run of the rules of a bucket.
+pub(super) fn next_run(view: &View<'_>, bucket: &str) -> Option<TimedText> {
+    let service = &view.console.service;
+    match service.next_lifecycle_sweep(&view.visitor.identity, view.request, bucket)? {
+        NextSweep::Unknown => None,
+        NextSweep::Soon => Some("Next run within a minute.".into()),
+        NextSweep::At(time) => Some(TimedText::of_day("Next run about ", time, ".")),
+    }
+}
+
+/// What a rule takes or moves; `None` for nothing.
+fn in_words(preview: &RulePreview) -> Option<TimedText> {
     let verb = if preview.moves { "to become COLD" } else { "due" };
     let due = preview.due;
     match (due.count, preview.next) {
-        (0, Some(next)) => format!("the first is {verb} on {}", text::time(&next.to_iso8601())),
-        (0, None) => String::new(),
-        (count, _) => format!("{} {verb} now ({})", text::count(count), text::size(due.bytes)),
+        (0, Some(next)) => Some(TimedText::of_day(format!("the first is {verb} "), next, "")),
+        (0, None) => None,
+        (count, _) => Some(format!("{} {verb} now ({})", text::count(count), text::size(due.bytes)).into()),
     }
 }

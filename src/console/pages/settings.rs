@@ -10,7 +10,7 @@ use super::super::pair_rows::{self, PairRow};
 use super::super::quota_fields::QuotaFields;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
-use super::super::shown_time::ShownTime;
+use super::super::shown_time::{ShownTime, TimedText};
 use super::super::text::{self, visible};
 use super::documents::{self, ENCRYPTION, ShownDocument};
 use super::expiry::{self, ExpiryRule};
@@ -67,6 +67,8 @@ struct SettingsPage<'a> {
     /// The page with them.
     users_link: String,
     expiry: Vec<ExpiryRule>,
+    /// When its rules run next, as far as that is known.
+    next_run: Option<TimedText>,
     /// The page with what the rules take now; `None` where that is told, or not known.
     effect_link: Option<String>,
     website: Option<String>,
@@ -218,6 +220,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         users: if is_asked_for(view, "users") { users(view, bucket) } else { None },
         users_link: more("users", "#access"),
         expiry,
+        next_run: expiry::next_run(view, bucket),
         effect_link: has_effect.then(|| more("effect", "#expiry")),
         website: document_words::website(text_of("website")).map(|words| visible(&words).into_owned()),
         website_address: website_address(view, bucket),
