@@ -2,6 +2,7 @@
 //! `SILTSTONE_BENCH_DIR` can name the directory, which should be on a file system with a journal.
 
 mod measure;
+mod mirror_of;
 mod objects;
 mod opened;
 mod slow_disk;
@@ -12,14 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
-use siltstone::base::{OsEntropy, SystemClock};
-use siltstone::disks::{DiskMirror, MirrorOptions};
 use siltstone::format::{BucketRecord, ETag, Entry, ObjectControls, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs, SplitFs};
 use siltstone::index::{Index, ListQuery};
 use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, StorageClass, Store, StoreOptions};
 
 use measure::median;
+use mirror_of::mirror_of;
 use objects::put;
 use opened::open_with;
 use slow_disk::{SlowDisk, open_on};
@@ -235,31 +235,16 @@ fn commits_on_a_mirror(dir: &Path) {
         disk.create_root().expect("the directory can be made");
         Arc::new(SlowDisk { disk, sync_time })
     };
-    drop(open_on(mirror_of([disk("left"), disk("lost")])));
+    drop(open_on(mirror_of([disk("left"), disk("lost")]).fs()));
     std::fs::remove_dir_all(dir.join("lost")).expect("it was made above");
     let stores = [
         ("a disk", open_on(disk("single"))),
-        ("a mirror", open_on(mirror_of([disk("first"), disk("second")]))),
-        ("a mirror with one side", open_on(mirror_of([disk("left"), disk("lost")]))),
+        ("a mirror", open_on(mirror_of([disk("first"), disk("second")]).fs())),
+        ("a mirror with one side", open_on(mirror_of([disk("left"), disk("lost")]).fs())),
         ("a slow disk", open_on(slow("slow"))),
-        ("a mirror of slow disks", open_on(mirror_of([slow("slow1"), slow("slow2")]))),
+        ("a mirror of slow disks", open_on(mirror_of([slow("slow1"), slow("slow2")]).fs())),
     ];
     commits_in_turn(&stores, &[("alone", false)]);
-}
-
-fn mirror_of(disks: [Arc<dyn Fs>; 2]) -> Arc<dyn Fs> {
-    let options = MirrorOptions {
-        names: ["first".into(), "second".into()],
-        disks,
-        witness: None,
-        key: None,
-        accepts_degraded: true,
-        accepts_outdated: false,
-        patience: Duration::from_secs(30),
-        entropy: Arc::new(OsEntropy),
-        clock: Arc::new(SystemClock),
-    };
-    DiskMirror::open(options).expect("the mirror opens").fs()
 }
 
 /// Commits on each store in turn, under each of the loads: alone, or beside large objects.
