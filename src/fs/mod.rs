@@ -46,7 +46,7 @@ pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};
 pub use metered::{MeteredFs, WriteMeter};
 pub use mirrored::{BadBytes, MirroredFs, Side, SideKeeper, SideUse};
-pub use mounts::{Mount, mounts_of};
+pub use mounts::{Mount, mount_of, mounts_of};
 pub use os::{DirEntry, OsFs};
 pub use read_only::ReadOnlyFs;
 pub use secret_file::SecretFile;

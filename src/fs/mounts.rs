@@ -1,6 +1,6 @@
 //! The mounts of a process (Linux, proc_pid_mountinfo(5)).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Mount {
     pub point: PathBuf,
     /// The type of the file system, as `ext4`.
     pub kind: String,
+    /// Its device, or another source.
+    pub source: String,
     /// The options of the mount and of the file system.
     pub options: Vec<String>,
 }
@@ -18,6 +20,13 @@ pub struct Mount {
 /// The mounts of the lines of `mountinfo`. Lines of another form are skipped.
 pub fn mounts_of(lines: &str) -> impl Iterator<Item = Mount> {
     lines.lines().filter_map(mount_of_line)
+}
+
+/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one
+/// hides the others.
+pub fn mount_of(lines: &str, dir: &Path) -> Mount {
+    let above = mounts_of(lines).filter(|mount| dir.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count()).unwrap_or_default()
 }
 
 /// Its fields are: ID, parent, device, root, point, options, any number of tags, a hyphen, type,
@@ -30,9 +39,16 @@ fn mount_of_line(line: &str) -> Option<Mount> {
     let own_options = of_mount.next()?;
     let mut of_file_system = of_file_system.split(' ');
     let kind = of_file_system.next()?;
-    let further_options = of_file_system.nth(1).unwrap_or_default();
+    let source = unescape(of_file_system.next().unwrap_or_default());
+    let further_options = of_file_system.next().unwrap_or_default();
     let options = own_options.split(',').chain(further_options.split(','));
-    Some(Mount { root, point, kind: kind.to_owned(), options: options.map(str::to_owned).collect() })
+    Some(Mount {
+        root,
+        point,
+        kind: kind.to_owned(),
+        source: source.display().to_string(),
+        options: options.map(str::to_owned).collect(),
+    })
 }
 
 /// A path without the octal escapes of the kernel.
@@ -59,6 +75,7 @@ mod tests {
         let mounts: Vec<_> = mounts_of(lines).collect();
         assert_eq!(mounts.len(), 3, "{mounts:?}");
         assert_eq!(mounts[0].options, ["rw", "relatime", "rw", "errors=remount-ro"]);
+        assert_eq!((mounts[0].source.as_str(), mounts[2].source.as_str()), ("/dev/sda1", "host:/x"));
         assert_eq!((mounts[1].root.as_path(), mounts[1].kind.as_str()), ("/docker/a".as_ref(), "cgroup"));
         assert_eq!(mounts[2].point, PathBuf::from("/my disk\\040"));
     }

@@ -44,6 +44,8 @@ pub enum ConcernKind {
     ClockInDoubt,
     /// The certificate has ended, or will soon.
     CertificateEnds(Timestamp),
+    /// That side of a mirror is not used, for this reason.
+    SideOut(char, String),
     /// The disk will be full soon.
     DiskFills,
     /// The remote does not have the log of the last while.
@@ -77,6 +79,7 @@ impl ConcernKind {
         match self {
             Self::ReadOnly(_) => Self::ReadOnly(String::new()),
             Self::Damage(_) => Self::Damage(0),
+            Self::SideOut(side, _) => Self::SideOut(*side, String::new()),
             Self::BucketLogsFail(_) => Self::BucketLogsFail(0),
             kind => kind.clone(),
         }
@@ -128,6 +131,11 @@ impl Service {
         kinds.extend(store.clock_figures().is_held.then_some(ConcernKind::ClockInDoubt));
         let certificate = self.certificate_expires().filter(|end| *end <= now.plus(CERTIFICATE_ENDS_SOON));
         kinds.extend(certificate.map(ConcernKind::CertificateEnds));
+        for side in self.mirror_sides().into_iter().flat_map(|mirror| mirror.sides) {
+            if side.state == "out" {
+                kinds.push(ConcernKind::SideOut(side.letter, side.why));
+            }
+        }
         let fills = self.disk_full_in().is_some_and(|left| left < DISK_FULL_SOON);
         kinds.extend(fills.then_some(ConcernKind::DiskFills));
         let is_behind = store.ship_figures().is_some_and(|figures| figures.lag > REMOTE_LAG_MAX);

@@ -13,6 +13,7 @@ mod client_address;
 mod clock;
 mod concerns;
 mod cors;
+mod disks;
 mod failed_signatures;
 mod form;
 mod handler_switch;
@@ -82,6 +83,8 @@ pub use client_address::{TrustedProxy, client_address, last_of_list};
 use concerns::ConcernTimes;
 pub use concerns::{Concern, ConcernKind};
 use cors::ServerCors;
+use disks::DirectoriesSource;
+pub use disks::{DiskDirectory, DiskRole};
 use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
 use history::HistoryKeeper;
@@ -154,6 +157,7 @@ pub struct Service {
     mirrors: Arc<Mirrors>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
     sides: Option<Box<SidesSource>>,
+    directories: Option<Box<DirectoriesSource>>,
     /// The runs of a program for changes of disks, where there is one.
     disk_hook: Option<Arc<DiskHookFigures>>,
     metrics_token: Option<Arc<MetricsToken>>,
@@ -261,6 +265,7 @@ impl Service {
             certificate_expiry: None,
             sides: None,
             disk_hook: None,
+            directories: None,
             metrics_token: None,
             recorder,
             users: None,

@@ -5,8 +5,8 @@ use super::{MirrorSides, NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
 use crate::ops::{
-    BucketMarks, CommitFigures, DamagedObject, FolderItems, LifecycleEffect, NextSweep, QuotaLimit, Usage,
-    WalkedKeys,
+    BucketMarks, CommitFigures, DamagedObject, FastDiskFigures, FolderItems, LifecycleEffect, NextSweep,
+    QuotaLimit, Usage, WalkedKeys,
 };
 use crate::s3::{
     Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
@@ -240,6 +240,11 @@ impl Service {
     /// The two sides of a mirrored store; `None` where it has one directory.
     pub fn mirror_sides(&self) -> Option<MirrorSides> {
         self.sides.as_ref().map(|sides| sides())
+    }
+
+    /// The fast one of two disks; `None` where there is one.
+    pub fn fast_disk(&self) -> Option<FastDiskFigures> {
+        self.context.store.fast_disk()
     }
 
     /// The last requests that failed, and the last slow ones.

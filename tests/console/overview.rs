@@ -42,6 +42,23 @@ fn concerns_are_told_with_their_beginning() {
 }
 
 #[test]
+fn a_side_that_is_out_needs_an_administrator() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    for (state, is_told) in [("filling", false), ("out", true)] {
+        let mut sides = site.server.sides.lock().unwrap();
+        sides.sides[1].state = state;
+        sides.sides[1].why = "Input/output error".to_owned();
+        drop(sides);
+        let shown = overview(&mut owner, "");
+        let told =
+            ">Side B is not in the mirror: Input/output error. See to its disk, then restart the server";
+        assert_eq!(shown.contains(told), is_told, "{state}: {shown}");
+    }
+    assert!(overview(&mut owner, "").contains("href=\"/-/console/state\""));
+}
+
+#[test]
 fn the_overview_is_for_those_who_may_see_the_state() {
     let site = Site::new();
     site.replace_users(

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use siltstone::keys::KeyRing;
 use siltstone::s3::Method;
+use siltstone::service::MirrorSide;
 
-use super::harness::Site;
+use super::harness::{Browser, Site};
 use crate::support::service::RING;
 
 #[test]
@@ -22,6 +23,50 @@ fn failed_and_slow_requests_are_shown_without_their_signatures() {
     assert!(failed.contains("from 127.0.0.1") && !failed.contains("secret") && !failed.contains("missing"));
     assert!(failed.contains("There is none since the start."), "no request was slow");
     assert_eq!(site.signed_in("reader").get("state").status, 403);
+}
+
+#[test]
+fn the_disks_are_shown_with_their_states_in_words() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    let disks = |owner: &mut Browser<'_>| {
+        let page = owner.get("state");
+        let (_, disks) = page.text().split_once("<h2>Disks</h2>").unwrap();
+        disks.split("<h2>").next().unwrap().to_owned()
+    };
+    let shown = disks(&mut owner);
+    assert!(
+        shown.contains("<td>Side B</td><td><code>/two</code><br><span class=\"hint\">ext4 on /dev/sda1"),
+        "{shown}"
+    );
+    assert!(shown.contains("1.0 GiB of 4.0 GiB <meter") && shown.contains(">75 % used</meter>"), "{shown}");
+    assert_eq!(shown.matches("Has all bytes</span>").count(), 2, "{shown}");
+    assert!(shown.contains("No file of one side was repaired") && !shown.contains("disk replace"), "{shown}");
+
+    site.server.sides.lock().unwrap().repaired_files = 2;
+    site.server.sides.lock().unwrap().left_bytes = 1 << 20;
+    site.server.sides.lock().unwrap().fill_bytes = 4 << 20;
+    site.server.sides.lock().unwrap().sides[1].state = "filling";
+    let shown = disks(&mut owner);
+    assert!(
+        shown.contains("disk-state warned") && shown.contains("Is being filled: 75 %, 1.0 MiB are left"),
+        "{shown}"
+    );
+    assert!(shown.contains("2 files of one side were repaired"), "{shown}");
+
+    let side = MirrorSide {
+        state: "out",
+        why: "<EIO>".to_owned(),
+        ..site.server.sides.lock().unwrap().sides[1].clone()
+    };
+    site.server.sides.lock().unwrap().sides[1] = side;
+    let shown = disks(&mut owner);
+    assert!(
+        shown.contains("disk-state serious") && shown.contains("Not in the mirror: &#60;EIO&#62;</span>"),
+        "{shown}"
+    );
+    assert!(shown.contains("since <time datetime=\"1970-01-01T00:00:00.000Z\""), "{shown}");
+    assert!(shown.contains("siltstone-tools --mirror /one=/two disk replace"), "{shown}");
 }
 
 #[test]

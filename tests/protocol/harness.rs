@@ -231,7 +231,7 @@ impl Server {
     }
 
     fn of(options: ServiceOptions<'_>) -> Self {
-        let InProcess { fs, store, service, memory, expiries, clock, authenticator, keys } =
+        let InProcess { fs, store, service, memory, expiries, clock, authenticator, keys, sides: _ } =
             InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, expiries, clock, authenticator, keys, socket }

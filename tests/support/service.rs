@@ -1,7 +1,7 @@
 //! The service in this process, on a simulated disk and at a fixed time.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Clock, ManualClock, Md5Pool, SeededEntropy, Timestamp};
@@ -12,7 +12,8 @@ use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::s3::ObjectOwnership;
 use siltstone::service::{
-    AuditLog, BucketLogs, MirrorSide, MirrorSides, Service, ServiceSettings, UserDirectory,
+    AuditLog, BucketLogs, DiskDirectory, DiskRole, MirrorSide, MirrorSides, Service, ServiceSettings,
+    UserDirectory,
 };
 use siltstone::store::{Store, StoreOptions};
 use siltstone::webhook::TargetFigures;
@@ -79,6 +80,8 @@ pub(crate) struct InProcess {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) expiries: Arc<LifecycleFigures>,
     pub(crate) keys: Arc<SharedKeyRing>,
+    /// The two disks that the store is shown to be on.
+    pub(crate) sides: Arc<Mutex<MirrorSides>>,
 }
 
 /// Options of a store that uses its simulated disk to the last byte and writes no idle groups.
@@ -93,6 +96,18 @@ fn mirrors(clock: &Arc<dyn Clock>) -> Mirrors {
     let read = |_: &Path| Err("no file is named".to_owned());
     let sources = SettingSources { read: &read, variable: &|_| None };
     Mirrors::new(MirrorSettings::parse(text, &sources).unwrap(), clock).unwrap()
+}
+
+fn both_sides_whole() -> MirrorSides {
+    let side = |letter, dir: &str| MirrorSide {
+        letter,
+        dir: dir.to_owned(),
+        state: "whole",
+        since: Timestamp::from_millis(0),
+        why: String::new(),
+    };
+    let sides = [side('A', "/one"), side('B', "/two")];
+    MirrorSides { sides, left_bytes: 0, fill_bytes: 0, repaired_files: 0, waiting_files: 0 }
 }
 
 impl InProcess {
@@ -125,18 +140,18 @@ impl InProcess {
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
-        let service = service.with_sides(|| MirrorSides {
-            sides: [('A', "/one"), ('B', "/two")].map(|(letter, dir)| MirrorSide {
-                letter,
-                dir: dir.to_owned(),
-                state: "whole",
-                since: Timestamp::from_millis(0),
-                why: String::new(),
-            }),
-            left_bytes: 0,
-            fill_bytes: 0,
-            repaired_files: 0,
-            waiting_files: 0,
+        let sides = Arc::new(Mutex::new(both_sides_whole()));
+        let shown = sides.clone();
+        let service = service.with_sides(move || shown.lock().unwrap().clone());
+        let service = service.with_directories(|| {
+            [('A', "/one"), ('B', "/two")]
+                .map(|(letter, dir)| DiskDirectory {
+                    role: DiskRole::Side(letter),
+                    dir: dir.to_owned(),
+                    file_system: "ext4 on /dev/sda1".to_owned(),
+                    space: Some((1 << 30, 4 << 30)),
+                })
+                .to_vec()
         });
         let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
         let service =
@@ -151,6 +166,6 @@ impl InProcess {
             Some(directory) => service.with_users(directory),
             None => service,
         };
-        Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries, keys }
+        Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries, keys, sides }
     }
 }

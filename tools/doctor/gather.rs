@@ -10,7 +10,7 @@ use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::disks::{MirrorPlaces, OtherUse};
 use siltstone::format;
-use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of, share_disk};
+use siltstone::fs::{OsFs, SecretFile, memory_limit, mount_of, share_disk};
 use siltstone::keys::KeyRing;
 use siltstone::offline;
 use siltstone::vault::{DirectoryKeys, is_inside};
@@ -95,13 +95,6 @@ fn sides_of(places: &MirrorPlaces) -> SidesFacts {
 /// Whether a file is the same in both directories, or in neither.
 fn is_equal(name: &str, one: &Path, other: &Path) -> bool {
     fs::read(one.join(name)).ok() == fs::read(other.join(name)).ok()
-}
-
-/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one
-/// hides the others.
-pub(super) fn mount_of(lines: &str, dir: &Path) -> Mount {
-    let above = mounts_of(lines).filter(|mount| dir.starts_with(&mount.point));
-    above.max_by_key(|mount| mount.point.components().count()).unwrap_or_default()
 }
 
 /// The median time of a sync of 4 KiB, in microseconds.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use siltstone::base::Timestamp;
 use siltstone::format::{RemoteMark, StoreId};
-use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount};
+use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount, mount_of};
 
 use super::facts::{
     BackupFacts, HostFacts, KeysFacts, ServerProcess, SidesFacts, Space, StoreFacts, StoreKeyFacts,
 };
-use super::gather::{figures_of, mount_of};
+use super::gather::figures_of;
 use super::inside::{examine, examine_figures};
 use super::remote::{RemoteFacts, judge};
 
@@ -30,7 +30,13 @@ fn healthy() -> HostFacts {
     HostFacts {
         now: now(),
         dir: PathBuf::from("/srv/objects"),
-        mount: Mount { root: "/".into(), point: "/srv".into(), kind: "ext4".to_owned(), options },
+        mount: Mount {
+            root: "/".into(),
+            point: "/srv".into(),
+            kind: "ext4".to_owned(),
+            options,
+            ..Mount::default()
+        },
         sync_micros: Some(900),
         space: Space {
             free_bytes: 50 * GIB,

@@ -6,6 +6,7 @@ pub(crate) mod bucket_logs;
 mod buckets;
 pub(crate) mod data_dir;
 pub(crate) mod data_disk;
+mod disk_directories;
 pub(crate) mod disk_hook;
 pub(crate) mod history;
 pub(crate) mod host_clock;

@@ -22,6 +22,7 @@ use siltstone::webhook::{self, WebhookSettings};
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
+use super::disk_directories::StoreDisks;
 use super::disk_hook::DiskHook;
 use super::host_clock::HostClock;
 use super::key_ring::RunningKeys;
@@ -106,6 +107,8 @@ pub(crate) fn serve(
         Some(mirror) => service.with_sides(move || mirror.figures()),
         None => service,
     };
+    let disks = StoreDisks::of(&options.start, mirror.as_ref());
+    let service = service.with_directories(move || disks.described());
     let service = match &disk_hook {
         Some(hook) => service.with_disk_hook(hook.figures()),
         None => service,

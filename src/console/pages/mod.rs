@@ -10,6 +10,7 @@ mod chart;
 mod connect;
 mod delete;
 mod deleted_count;
+mod disks;
 mod documents;
 mod editor;
 mod expiry;

@@ -131,6 +131,9 @@ fn words(view: &View<'_>, kind: &ConcernKind) -> String {
                 false => "The certificate has expired".to_owned(),
             }
         }
+        ConcernKind::SideOut(side, why) => format!(
+            "Side {side} is not in the mirror: {why}. See to its disk, then restart the server, which fills it"
+        ),
         ConcernKind::DiskFills => "The disk will be full within a week".to_owned(),
         ConcernKind::RemoteBehind => "The remote lacks the last writes".to_owned(),
         ConcernKind::MirrorUnreachable(name) => format!("The mirror {name} cannot reach its target"),

@@ -5,6 +5,7 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::shown_time::{ShownTime, TimedText};
 use super::super::text;
+use super::disks::{self, DiskTable};
 use super::state_tabs::StateTabs;
 use super::{Page, View, html};
 use crate::auth::Action;
@@ -24,6 +25,7 @@ struct StatePage {
     rows: Vec<(&'static str, String)>,
     /// Those with a time, which come after the others.
     times: Vec<(&'static str, TimedText)>,
+    disks: Option<DiskTable>,
     tabs: StateTabs,
     keys: Vec<KeyRow>,
     /// What the ring lacks.
@@ -107,6 +109,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         problems,
         rows,
         times,
+        disks: disks::of(view, &health),
         tabs: StateTabs::of(view, "state"),
         key_lack: ring.lack(),
         keys_are_with_data: ring.is_with_data,
