@@ -149,6 +149,12 @@ impl DiskMirror {
         self.keeper.states.take_changes()
     }
 
+    /// The side on which a file is read that is opened now.
+    #[cfg(test)]
+    pub(crate) fn home_of(&self, path: &str) -> Side {
+        self.fs.home_of(path)
+    }
+
     /// The use of each side.
     pub fn uses(&self) -> [SideUse; 2] {
         Side::BOTH.map(|side| self.fs.use_of(side))

@@ -20,11 +20,20 @@ pub(super) struct MirroredFile {
     path: RwLock<String>,
     is_writable: bool,
     files: [RwLock<Option<Arc<dyn File>>>; 2],
-    /// The side that was opened first: reads are of it while it is whole.
+    /// The side where the file is read while that is whole and answers.
     home: Side,
     is_dirty: AtomicBool,
-    /// The length and the CRC of copies by their place, until they are found to be good.
-    copies: Mutex<BTreeMap<u64, (u64, u32)>>,
+    /// Copies by their place, until they are found to be good.
+    copies: Mutex<BTreeMap<u64, ReadCopy>>,
+}
+
+/// Bytes that were read in the place of others.
+#[derive(Clone, Copy)]
+struct ReadCopy {
+    /// The side that they are of.
+    side: Side,
+    len: u64,
+    crc: u32,
 }
 
 impl MirroredFile {
@@ -34,8 +43,8 @@ impl MirroredFile {
         is_writable: bool,
         files: [Option<Arc<dyn File>>; 2],
     ) -> Arc<Self> {
-        let source = sides.source();
-        let home = if files[source.index()].is_some() { source } else { source.other() };
+        let home = sides.home_of(path);
+        let home = if files[home.index()].is_some() { home } else { home.other() };
         Arc::new(Self {
             sides: Arc::clone(sides),
             path: RwLock::new(path.to_owned()),
@@ -69,13 +78,19 @@ impl MirroredFile {
 
     /// The side that reads are of.
     fn first_to_read(&self) -> Side {
-        if self.sides.use_of(self.home) == SideUse::Whole { self.home } else { self.sides.source() }
+        let home =
+            if self.sides.use_of(self.home) == SideUse::Whole { self.home } else { self.sides.source() };
+        self.sides.to_ask(home)
     }
 
     /// Asks the side that reads are of, and the other one where that fails.
     fn ask<T>(&self, ask: impl Fn(&dyn File) -> io::Result<T>) -> io::Result<T> {
         let first = self.first_to_read();
-        match self.to_read(first).and_then(|file| ask(file.as_ref())) {
+        let asked = {
+            let _read = self.sides.reads_on(first).begin();
+            self.to_read(first).and_then(|file| ask(file.as_ref()))
+        };
+        match asked {
             Err(error) if self.sides.use_of(first.other()) == SideUse::Whole => {
                 self.to_read(first.other()).and_then(|file| ask(file.as_ref())).map_err(|_| error)
             }
@@ -141,7 +156,11 @@ impl File for MirroredFile {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let first = self.first_to_read();
-        let error = match self.to_read(first).and_then(|file| file.read_exact_at(buf, offset)) {
+        let read = {
+            let _read = self.sides.reads_on(first).begin();
+            self.to_read(first).and_then(|file| file.read_exact_at(buf, offset))
+        };
+        let error = match read {
             // Both end there.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(error),
             Err(error) => error,
@@ -274,7 +293,7 @@ impl BytesElsewhere for MirroredFile {
         if copies.len() == COPIES_MAX {
             copies.clear();
         }
-        copies.insert(offset, (bytes.len() as u64, Crc32::of(&bytes)));
+        copies.insert(offset, ReadCopy { side: other, len: bytes.len() as u64, crc: Crc32::of(&bytes) });
         out.copy_from_slice(&bytes);
         Ok(true)
     }
@@ -282,20 +301,19 @@ impl BytesElsewhere for MirroredFile {
     fn note_bad(&self, offset: u64, what: &str) {
         let mut copies = self.copies.lock().expect(NOT_POISONED);
         // The damage may be within what was copied for it.
-        let Some((place, (len, crc))) = copies.range(..=offset).next_back().map(|(at, copy)| (*at, *copy))
-        else {
+        let Some((place, copy)) = copies.range(..=offset).next_back().map(|(at, copy)| (*at, *copy)) else {
             return;
         };
-        if place + len <= offset {
+        if place + copy.len <= offset {
             return;
         }
         copies.remove(&place);
         self.sides.note_bad(BadBytes {
-            side: self.first_to_read(),
+            side: copy.side.other(),
             path: self.path(),
             offset: place,
-            len,
-            good_crc: Some(crc),
+            len: copy.len,
+            good_crc: Some(copy.crc),
             what: what.to_owned(),
         });
     }

@@ -5,9 +5,11 @@
 //!
 //! - `sides`: which of the disks are in use, and what two results of one operation amount to.
 //! - `file`: an open file of both.
+//! - `read_watch`: reads that a disk does not answer.
 //! - `workers`: threads that wait for syncs.
 
 mod file;
+mod read_watch;
 mod sides;
 mod workers;
 
@@ -37,8 +39,9 @@ pub struct MirroredFs {
 type OpenOn = fn(&dyn Fs, &str) -> io::Result<Arc<dyn File>>;
 
 impl MirroredFs {
-    /// Both `disks`, in that use. Reads are of `source`, which is whole. A sync that takes longer than
-    /// `patience` counts as failed. Who has locked the disks already hands over the locks as `held`.
+    /// Both `disks`, in that use. Reads are of `source`, which is whole; where both are, each file is read on
+    /// one of them by its name, so that both disks read. A sync that takes longer than `patience` counts as
+    /// failed. Who has locked the disks already hands over the locks as `held`.
     pub fn new(
         disks: [Arc<dyn Fs>; 2],
         uses: [SideUse; 2],
@@ -58,6 +61,11 @@ impl MirroredFs {
     /// The use of a side.
     pub fn use_of(&self, side: Side) -> SideUse {
         self.sides.use_of(side)
+    }
+
+    /// The side on which a file is read that is opened now.
+    pub fn home_of(&self, path: &str) -> Side {
+        self.sides.home_of(path)
     }
 
     /// The disk of a side.
@@ -157,7 +165,9 @@ impl Fs for MirroredFs {
     }
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.open_to_read(path, self.sides.source(), |disk, path| disk.open_read(path))
+        self.open_to_read(path, self.sides.to_ask(self.sides.home_of(path)), |disk, path| {
+            disk.open_read(path)
+        })
     }
 
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
+use super::read_watch::ReadWatch;
 use super::workers::{Job, Workers};
 use crate::base::NOT_POISONED;
 use crate::fs::{File, Fs};
@@ -110,6 +111,7 @@ pub(super) struct Sides {
     uses: [AtomicU8; 2],
     source: AtomicU8,
     uncached_source: AtomicU8,
+    reads: [ReadWatch; 2],
     keeper: Arc<dyn SideKeeper>,
     patience: Duration,
     workers: Workers,
@@ -141,6 +143,7 @@ impl Sides {
             uses: uses.map(|used| AtomicU8::new(used as u8)),
             source: AtomicU8::new(source as u8),
             uncached_source: AtomicU8::new(source as u8),
+            reads: [ReadWatch::new(), ReadWatch::new()],
             keeper,
             patience,
             workers: Workers::new(),
@@ -168,6 +171,23 @@ impl Sides {
 
     pub(super) fn source(&self) -> Side {
         Side::BOTH[usize::from(self.source.load(Ordering::Acquire))]
+    }
+
+    /// The side on which a file is read.
+    pub(super) fn home_of(&self, path: &str) -> Side {
+        let home = Side::BOTH[usize::from(path.bytes().fold(0, |sum, byte| sum ^ byte) % 2)];
+        if self.use_of(home) == SideUse::Whole { home } else { self.source() }
+    }
+
+    /// The reads under way on a side.
+    pub(super) fn reads_on(&self, side: Side) -> &ReadWatch {
+        &self.reads[side.index()]
+    }
+
+    /// The side to ask in place of `home`: the other one while that does not answer.
+    pub(super) fn to_ask(&self, home: Side) -> Side {
+        let is_stuck = self.reads_on(home).is_slow() && self.use_of(home.other()) == SideUse::Whole;
+        if is_stuck { home.other() } else { home }
     }
 
     /// The side that uncached reads are of.

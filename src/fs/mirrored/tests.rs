@@ -1,11 +1,15 @@
 //! Two simulated disks, of which one fails.
 
+use std::collections::BTreeSet;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use super::*;
 use crate::base::NOT_POISONED;
 use crate::fs::conformance::{conformance, read, write};
 use crate::fs::sim::{CrashPolicy, SimFs};
+use crate::fs::{forward_file, forward_fs};
 
 /// What was dropped, and what was dirty then.
 #[derive(Default)]
@@ -258,7 +262,7 @@ fn no_sync_is_answered_while_a_side_that_failed_is_being_dropped() {
     let failing = write(&both, "failing", b"x");
     let other = write(&both, "other", b"x");
     second.fail_sync_at(second.syncs() + 1);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let failed = scope.spawn(|| failing.sync_data());
         // The system tells the failure to that thread alone.
         begins.recv().unwrap();
@@ -295,4 +299,98 @@ fn a_lack_of_descriptors_drops_no_side() {
     assert_eq!(disks.both.sync_dir("d").unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     assert_eq!(disks.dropped(), []);
     disks.both.sync_dir("d").unwrap();
+}
+
+/// A disk that does not answer reads while its gate is closed.
+struct StuckFs {
+    disk: SimFs,
+    gate: Arc<RwLock<()>>,
+}
+
+impl Fs for StuckFs {
+    forward_fs!(disk: open_uncached, list, create_dir, rename, link, remove, sync_dir, lock, space);
+
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create_on(place, path)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.open(path)
+    }
+
+    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(StuckFile { file: self.disk.open_read(path)?, gate: Arc::clone(&self.gate) }))
+    }
+}
+
+struct StuckFile {
+    file: Arc<dyn File>,
+    gate: Arc<RwLock<()>>,
+}
+
+impl File for StuckFile {
+    forward_file!(file: len, write_all_at, reserve, truncate, punch, next_hole, lock_shared, has_shared_lock);
+    forward_file!(file: usage, start_writeback, sync_data, evict);
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let _open = self.gate.read().expect(NOT_POISONED);
+        self.file.read_exact_at(buf, offset)
+    }
+}
+
+#[test]
+fn reads_go_to_the_other_disk_until_one_that_is_stuck_has_answered() {
+    let second = SimFs::new();
+    let gate = Arc::new(RwLock::new(()));
+    let stuck = StuckFs { disk: SimFs::new(), gate: Arc::clone(&gate) };
+    let disks: [Arc<dyn Fs>; 2] = [Arc::new(stuck), Arc::new(second.clone())];
+    let keeper: Arc<dyn SideKeeper> = Arc::new(Dropped::default());
+    let both =
+        MirroredFs::new(disks, [SideUse::Whole; 2], Side::First, keeper, Duration::from_secs(60), Vec::new());
+    let path = "b";
+    assert_eq!(both.sides.home_of(path), Side::First);
+    write(&both, path, &[7; 9000]).sync_data().unwrap();
+    let file = both.open_read(path).unwrap();
+    let (answer, answers) = crossbeam_channel::unbounded();
+    thread::scope(|scope| {
+        let closed = gate.write().unwrap();
+        let read_once = || {
+            let answer = answer.clone();
+            let file = Arc::clone(&file);
+            scope.spawn(move || answer.send(read(file.as_ref())));
+        };
+        read_once();
+        while !both.sides.reads_on(Side::First).is_slow() {
+            assert!(answers.is_empty(), "the disk is stuck");
+            thread::sleep(Duration::from_millis(20));
+            read_once();
+        }
+        read_once();
+        assert_eq!(answers.recv_timeout(Duration::from_secs(60)).unwrap(), [7; 9000]);
+        // A file that is opened now is read there, too.
+        assert_eq!(read(both.open_read(path).unwrap().as_ref()), [7; 9000]);
+        drop(closed);
+    });
+    second.make_unreadable(path, 0..512).unwrap();
+    assert_eq!(read(file.as_ref()), [7; 9000]);
+    assert_eq!(both.take_bad_bytes(), [], "it was read on its own disk");
+}
+
+#[test]
+fn files_are_divided_between_the_disks_by_their_names_while_both_are_whole() {
+    let disks = Disks::whole();
+    let mut homes = BTreeSet::new();
+    for id in 0..4 {
+        let path = format!("d/{id:016x}.seg");
+        write(&disks.both, &path, b"x").sync_data().unwrap();
+        let home = disks.both.sides.home_of(&path);
+        homes.insert(home.index());
+        disks.disk(home.other()).make_unreadable(&path, 0..1).unwrap();
+        assert_eq!(read(disks.both.open_read(&path).unwrap().as_ref()), b"x");
+        assert_eq!(disks.both.take_bad_bytes(), [], "{path}");
+    }
+    assert_eq!(homes.len(), 2);
+    let degraded = Disks::with([SideUse::Whole, SideUse::Out], Dropped::default());
+    assert_eq!(degraded.both.sides.home_of("d/0"), Side::First);
+    assert_eq!(degraded.both.sides.home_of("d/1"), Side::First);
 }

@@ -49,11 +49,14 @@ fn rot_of_it_is_read_from_the_other_side_and_written_anew() {
         let store = store_with(&opened, small_segments());
         let path = put_into_sealed(&store, &first);
         assert_ne!(first.contents(&path).unwrap(), second.contents(&path).unwrap(), "their salts differ");
-        first.damage(&path, 80_000, 0xff).unwrap();
+        let home = opened.home_of(&path);
+        let rotten = [&first, &second][home.index()];
+        let other = [&first, &second][home.other().index()];
+        rotten.damage(&path, 80_000, 0xff).unwrap();
         assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
         assert_eq!(opened.repair_step().unwrap().files, 1);
-        second.stop_at(second.operations() + 1);
-        assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of the first side alone");
+        other.stop_at(other.operations() + 1);
+        assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of that side alone");
     });
 }
 
@@ -65,24 +68,27 @@ fn a_lost_salt_of_it_is_that_of_one_side_alone() {
         let opened = mirror(&first, &second).unwrap();
         let store = store_with(&opened, small_segments());
         let path = put_into_sealed(&store, &first);
+        let home = opened.home_of(&path);
+        let rotten = [&first, &second][home.index()];
+        let other = [&first, &second][home.other().index()];
         drop(store);
         drop(opened);
-        let (log, _) = first.files().into_iter().rfind(|(path, _)| path.ends_with("1.log")).unwrap();
+        let (log, _) = rotten.files().into_iter().rfind(|(path, _)| path.ends_with("1.log")).unwrap();
         for file in [&path, &log] {
-            first.damage(file, 20, 0xff).unwrap();
+            rotten.damage(file, 20, 0xff).unwrap();
         }
         let opened = mirror(&first, &second).unwrap();
         // A start makes the newest segments good; others are found when they are read.
-        first.damage(&path, 20, 0xff).unwrap();
+        rotten.damage(&path, 20, 0xff).unwrap();
         let store = store_with(&opened, small_segments());
         assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
         assert_eq!(opened.repair_step().unwrap().files, 1);
         put(&store, "b", "later", b"later").unwrap();
-        second.stop_at(second.operations() + 1);
-        assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of the first side alone");
+        other.stop_at(other.operations() + 1);
+        assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of that side alone");
         drop(store);
         drop(opened);
-        let alone = degraded(&first.crash(CrashPolicy::DropAll), &SimFs::new()).unwrap();
+        let alone = degraded(&rotten.crash(CrashPolicy::DropAll), &SimFs::new()).unwrap();
         assert_eq!(get(&store_on(&alone), "b", "later").unwrap(), b"later");
     });
 }

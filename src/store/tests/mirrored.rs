@@ -313,6 +313,7 @@ fn rot_on_both_sides_in_different_places_is_read_from_the_other_and_written_anew
     put(&store, "b", "large", &[7; 200_000]).unwrap();
     let path = large_segment(&first);
     let whole = first.contents(&path).unwrap();
+    let home = opened.home_of(&path);
     first.damage(&path, 80_000, 0xff).unwrap();
     second.damage(&path, 160_000, 0xff).unwrap();
     assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
@@ -329,10 +330,10 @@ fn rot_on_both_sides_in_different_places_is_read_from_the_other_and_written_anew
         store.shared.segments.seal_immutable(id).unwrap();
     }
     assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
-    assert_repaired(&opened, &first, &path, &whole);
-    opened.scrub_from(Side::Second);
+    assert_repaired(&opened, [&first, &second][home.index()], &path, &whole);
+    opened.scrub_from(home.other());
     while store.scrub(u64::MAX).unwrap().more {}
-    assert_repaired(&opened, &second, &path, &whole);
+    assert_repaired(&opened, [&first, &second][home.other().index()], &path, &whole);
     assert_eq!(opened.repaired_files(), 2);
     assert_eq!(store.health().damage, vec![]);
 }
@@ -390,9 +391,10 @@ fn a_segment_that_this_process_made_is_written_anew_and_read_from_its_new_file()
     let store = store_with(&opened, small_segments());
     let path = put_into_sealed(&store, &first);
     let whole = first.contents(&path).unwrap();
-    first.damage(&path, 80_000, 0xff).unwrap();
+    let rotten = [&first, &second][opened.home_of(&path).index()];
+    rotten.damage(&path, 80_000, 0xff).unwrap();
     assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
-    assert_repaired(&opened, &first, &path, &whole);
+    assert_repaired(&opened, rotten, &path, &whole);
     assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
     assert_eq!(opened.repair_step().unwrap(), RepairReport::default(), "it is read without a fault");
 }
