@@ -243,6 +243,27 @@ fn a_program_that_cannot_be_run_is_refused_before_a_disk_fails() {
 }
 
 #[test]
+fn a_server_that_only_looks_locks_both_sides() {
+    let host = Host::new();
+    host.run(&[]);
+    let server = host.start(&["--read-only"]);
+    assert!(host.refused().contains("another process"));
+    for side in ["data", "other"] {
+        let lock = fs::File::open(host.path(side).join("LOCK")).unwrap();
+        assert!(lock.try_lock().is_err(), "{side}");
+    }
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    let server = host.start(&[]);
+    let said = host.refusal(&["--mirror", "data=other", "--read-only"]);
+    assert!(said.contains("another process"), "{said}");
+    drop(server);
+    // One side is enough to look at.
+    host.take_out("other");
+    assert!(host.refusal(&["--mirror", "data=other", "--read-only"]).contains("--accept-degraded"));
+    assert_eq!(host.start(&["--read-only", "--accept-degraded", "true"]).end(Signal::TERM).0, Some(0));
+}
+
+#[test]
 fn a_side_starts_alone_where_the_witness_names_it() {
     let host = Host::new();
     fs::create_dir(host.path("third")).unwrap();

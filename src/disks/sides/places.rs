@@ -10,14 +10,14 @@ use super::keeper::random_id;
 use super::mark::{MarkFile, side_mark_path};
 use super::verdict::{Accepted, OtherSide, StartPlan, plan_start};
 use super::witness::WitnessFile;
-use super::{DiskMirror, MirrorOptions, SidesRefusal};
+use super::{DiskMirror, MirrorOptions, SidesRefusal, is_side};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::disks::change::{check_empty, lock};
 use crate::disks::{DisksError, UnmarkedFs, check_apart};
 use crate::format::{
     FileKind, Generation, GenerationId, KeysState, STANDBY, SideId, SideMark, SideState, StoreId, WitnessMark,
 };
-use crate::fs::{Fs, Lock, OsFs, ReadOnlyFs, is_there};
+use crate::fs::{DiskPlace, File, Fs, Lock, OsFs, ReadOnlyFs, forward_fs, is_there};
 use crate::log::holds_store;
 use crate::vault::{DirectoryKeys, StoreKey, VaultError, newest_keys};
 
@@ -148,7 +148,7 @@ impl MirrorPlaces {
         let home = self.home()?;
         let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.sides[home.source]));
         let bare: Arc<dyn Fs> = Arc::new(UnmarkedFs { disk, mark: side_mark_path() });
-        Ok(Arc::new(ReadOnlyFs::new(bare)))
+        Ok(Arc::new(LookedAtSides { source: ReadOnlyFs::new(bare), sides: self.sides.clone() }))
     }
 
     /// The keys of an encrypted mirror: of the side that a start reads, or of the other one where that is
@@ -383,6 +383,50 @@ impl MirrorPlaces {
         Ok(())
     }
 }
+
+/// One side, which is read, and the locks of both: none of them is written to meanwhile.
+struct LookedAtSides {
+    source: ReadOnlyFs<Arc<dyn Fs>>,
+    sides: [PathBuf; 2],
+}
+
+impl Fs for LookedAtSides {
+    forward_fs!(source: open_read, open_uncached, list, create_dir, rename, link, remove, sync_dir, space);
+
+    fn create_on(&self, place: DiskPlace, path: &str) -> io::Result<Arc<dyn File>> {
+        self.source.create_on(place, path)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.source.open(path)
+    }
+
+    /// Locks the sides that are there. A file system that cannot be written to needs no lock.
+    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
+        let mut held = Vec::new();
+        for dir in &self.sides {
+            let disk = OsFs::new(dir);
+            if !matches!(is_side(&disk), Ok(true)) {
+                continue;
+            }
+            match disk.lock(path) {
+                Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
+                locked => held.push(locked?),
+            }
+        }
+        match held.is_empty() {
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Ok(Box::new(LookLocks { _held: held })),
+        }
+    }
+}
+
+/// The locks of the sides of a mirror that is looked at.
+struct LookLocks {
+    _held: Vec<Box<dyn Lock>>,
+}
+
+impl Lock for LookLocks {}
 
 /// Gives the mark of a side a name by which nobody looks for it.
 fn set_aside(disk: &dyn Fs, now: Timestamp) -> io::Result<()> {
