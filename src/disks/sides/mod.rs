@@ -249,6 +249,8 @@ impl MirrorOpening {
         let mut files = [None, None];
         let mut held = Vec::new();
         let mut silent = None;
+        // The mark of a disk that cannot be written to. Nothing there has changed, and nothing will.
+        let mut fixed = [None, None];
         for side in Side::BOTH {
             match self.take(side) {
                 Ok(Some(taken)) => {
@@ -260,6 +262,10 @@ impl MirrorOpening {
                 // The other one may be all that is needed.
                 Err(error) => {
                     log::error!("{}: {error}", self.name(side));
+                    if matches!(&error, DisksError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem)
+                    {
+                        fixed[side.index()] = MarkFile::read(self.options.disks[side.index()].as_ref())?;
+                    }
                     silent = Some(error);
                 }
             }
@@ -276,7 +282,10 @@ impl MirrorOpening {
             let marks = self.create(witness)?;
             return Ok(self.mirror(marks, [SideUse::Whole; 2], Side::First, held));
         }
-        let found = [files[0].as_ref().map(MarkFile::mark), files[1].as_ref().map(MarkFile::mark)];
+        let found = Side::BOTH.map(|side| {
+            let index = side.index();
+            files[index].as_ref().map(MarkFile::mark).or(fixed[index].as_ref())
+        });
         let Some(mirror) = found.iter().flatten().next().map(|mark| mark.mirror) else {
             return Err(silent.unwrap_or_else(|| self.refused(SidesRefusal::NoMark)));
         };
@@ -287,12 +296,24 @@ impl MirrorOpening {
         let accepted =
             Accepted { degraded: self.options.accepts_degraded, outdated: self.options.accepts_outdated };
         let plan = plan_start(found, remembered, accepted).map_err(|refusal| self.refused(refusal))?;
-        let source = Side::BOTH[plan.source];
-        let Some(mark) = found[plan.source] else { return Err(self.refused(SidesRefusal::NoMark)) };
+        let mut source = Side::BOTH[plan.source];
+        let mut other = plan.other;
+        if fixed[source.other().index()].is_some() {
+            // Either has all that was acknowledged, where they are whole in one generation.
+            other = OtherSide::Leave;
+        }
+        if fixed[source.index()].is_some() {
+            if plan.other != OtherSide::Level || fixed[source.other().index()].is_some() {
+                return Err(self.refused(SidesRefusal::LaterIsReadOnly(plan.source)));
+            }
+            source = source.other();
+            other = OtherSide::Leave;
+        }
+        let Some(mark) = found[source.index()] else { return Err(self.refused(SidesRefusal::NoMark)) };
         let generation = mark.generation.clone();
         let is_remembered = remembered == Some(&generation);
         let marks = Marks { mirror, files, witness, generation, may_be_added: false };
-        if plan.other == OtherSide::Level {
+        if other == OtherSide::Level {
             let levelled = self.level();
             if let Err(error) = levelled {
                 let Some(failed) = self.failed_side() else { return Err(error) };
@@ -308,7 +329,7 @@ impl MirrorOpening {
         }
         let why =
             silent.map_or_else(|| "it was not there at the start".to_owned(), |error| error.to_string());
-        self.start_alone(marks, source, plan.other, &why, held)
+        self.start_alone(marks, source, other, &why, held)
     }
 
     fn level(&self) -> Result<(), DisksError> {

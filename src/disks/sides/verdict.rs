@@ -68,10 +68,18 @@ pub enum SidesRefusal {
     Clone,
     /// Each side was used without the other.
     #[error(
-        "each side has gone on without the other, and has what the other lacks. Name the one to keep with `siltstone-tools disk \
-         resolve --keep SIDE`: the other one is set aside, and not overwritten"
+        "each side has gone on without the other, and has what the other lacks; or one was started without the other more than 165 \
+         times, and they cannot tell. `siltstone-tools disk list` says how late each is. Name the one to keep with `siltstone-tools \
+         disk resolve --keep SIDE`: the other one is set aside, and not overwritten"
     )]
     Apart,
+    /// The side that has all cannot be written to.
+    #[error(
+        "side {} has what the other one lacks, and its disk cannot be written to: mount it for writing. To look at it as it is, start \
+         with --read-only",
+        letter(.0)
+    )]
+    LaterIsReadOnly(usize),
     /// Another side may have gone on without this one.
     #[error(
         "side {} lacks what the other side of its mirror may have been given without it. Bring that one back; where it is lost, \

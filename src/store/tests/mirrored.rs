@@ -10,7 +10,7 @@ use super::*;
 use crate::base::test_scope::points;
 use crate::disks::{DiskMirror, DisksError, MirrorOptions, RepairReport, SideChange};
 use crate::fs::sim::CrashPolicy;
-use crate::fs::{Fs, Side, SideUse};
+use crate::fs::{Fs, ReadOnlyFs, Side, SideUse};
 
 /// A side of its own disk.
 fn disks_of(first: &SimFs, second: &SimFs) -> [Arc<dyn Fs>; 2] {
@@ -276,6 +276,56 @@ fn a_side_that_was_dropped_does_not_start_alone_and_overwrites_nothing() {
     }
     let alone = store_on(&degraded(&first, &SimFs::new()).unwrap());
     assert_eq!(get(&alone, "b", "one").unwrap(), b"one");
+}
+
+#[test]
+fn a_side_that_cannot_be_written_to_is_left_out_where_the_other_one_has_all_that_it_has() {
+    let read_only = |disk: &SimFs| -> Arc<dyn Fs> {
+        let disk: Arc<dyn Fs> = Arc::new(disk.clone());
+        Arc::new(ReadOnlyFs::new(disk))
+    };
+    for fixed in Side::BOTH {
+        let disks = two_disks();
+        let store = store_on(&mirror(&disks[0], &disks[1]).unwrap());
+        store.create_bucket("b", "admin").unwrap();
+        put(&store, "b", "both", b"both").unwrap();
+        drop(store);
+        let mounted = |writable: &SimFs| {
+            let mut mounted = disks_of(writable, writable);
+            mounted[fixed.index()] = read_only(&disks[fixed.index()]);
+            mounted
+        };
+        let whole = &disks[fixed.other().index()];
+        let opened = DiskMirror::open(mirror_of(mounted(whole))).unwrap();
+        assert_eq!(opened.uses()[fixed.index()], SideUse::Out);
+        assert!(opened.statuses()[fixed.index()].why.contains("read-only"), "{:?}", opened.statuses());
+        let store = store_on(&opened);
+        assert_eq!(get(&store, "b", "both").unwrap(), b"both");
+        put(&store, "b", "later", b"later").unwrap();
+        drop(store);
+        drop(opened);
+        // It is stale from now on: the other one goes on with it there, and it does not without.
+        drop(DiskMirror::open(mirror_of(mounted(whole))).unwrap());
+        assert!(DiskMirror::open(mirror_of(mounted(&SimFs::new()))).is_err());
+        let opened = mirror(&disks[0], &disks[1]).unwrap();
+        assert!(fill(&opened).unwrap());
+        assert_eq!(get(&store_on(&opened), "b", "later").unwrap(), b"later");
+    }
+}
+
+#[test]
+fn a_later_side_that_cannot_be_written_to_is_not_replaced_by_an_older_one() {
+    let [first, second] = two_disks();
+    drop(store_on(&degraded(&first, &SimFs::new()).unwrap()));
+    let disk: Arc<dyn Fs> = Arc::new(first.clone());
+    let mounted =
+        || -> [Arc<dyn Fs>; 2] { [Arc::new(ReadOnlyFs::new(disk.clone())), Arc::new(second.clone())] };
+    for accepts in [false, true] {
+        let options =
+            MirrorOptions { accepts_degraded: accepts, accepts_outdated: accepts, ..mirror_of(mounted()) };
+        let refused = DiskMirror::open(options).err().expect("it is refused").to_string();
+        assert!(refused.contains("side A has what the other one lacks"), "{refused}");
+    }
 }
 
 #[test]
