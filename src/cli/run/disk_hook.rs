@@ -282,9 +282,10 @@ impl DiskHookThread {
         Ok(Self(thread))
     }
 
-    /// Ends the thread. A program that still runs is killed soon.
+    /// Ends the thread. A program that still runs is killed soon; one whose disk does not even let it start
+    /// is left alone.
     pub(crate) fn end(self) {
-        self.0.end();
+        self.0.end_within(2 * END_MAX, "a change of a disk");
     }
 }
 
