@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Path, PathBuf};
 
-use rustix::fs::{major, minor};
+use rustix::fs::{StatVfsMountFlags, major, minor, statvfs};
 
 /// Whether two files or directories are on one disk, as far as that can be seen: on one file
 /// system, or on two partitions of a disk.
@@ -13,6 +13,12 @@ pub fn share_disk(one: &Path, other: &Path) -> bool {
     let Some(one) = device(one) else { return false };
     let Some(other) = device(other) else { return false };
     one == other || whole_disk(one).is_some_and(|disk| whole_disk(other) == Some(disk))
+}
+
+/// Whether the file system of a directory is mounted so that nobody can write to it, as it is after errors.
+/// One that does not tell is none.
+pub fn is_read_only(dir: &Path) -> bool {
+    statvfs(dir).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// The path without links; as it is written where there is nothing yet.

@@ -39,7 +39,7 @@ pub(crate) mod conformance;
 #[cfg(test)]
 pub(crate) mod differential;
 
-pub use disk_of::{absolute, share_disk};
+pub use disk_of::{absolute, is_read_only, share_disk};
 pub use file_copy::{copy_bytes, copy_file, copy_range};
 pub use file_crc::crc32_of;
 pub(crate) use forward::{forward_file, forward_fs};
@@ -338,7 +338,7 @@ pub trait BytesElsewhere {
 
     /// Notes that own bytes at `offset` are bad, `what` is wrong with them, and that their copy was
     /// read and verified in their place: they are to be replaced.
-    fn note_bad(&self, offset: u64, what: &str);
+    fn note_bad(&self, offset: u64, what: &str, copy: VerifiedCopy<'_>);
 
     /// Says that a range will be read soon and in order, so that its bytes may be asked for at
     /// once.
@@ -354,6 +354,15 @@ pub trait BytesElsewhere {
     /// Keeps verified bytes of the file aside, for [`BytesElsewhere::read_aside`]. Without effect
     /// where the disk has no room.
     fn keep_aside(&self, bytes: &[u8], offset: u64);
+}
+
+/// Bytes of a file that were read elsewhere and verified.
+#[derive(Debug, Clone, Copy)]
+pub struct VerifiedCopy<'b> {
+    /// Where in the file they are.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: &'b [u8],
 }
 
 /// Whether there is a file of that name.

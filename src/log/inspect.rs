@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
 use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, FileKind, Footer, StoreId};
-use crate::fs::ReadAhead;
+use crate::fs::{ReadAhead, VerifiedCopy};
 use crate::log::files::check_header;
 use crate::log::{Damage, ExtentReader, LogError, Segment};
 
@@ -208,7 +208,7 @@ impl Segment {
         match check(out) {
             Err(LogError::Damaged(_)) => Err(damage.into()),
             checked => {
-                elsewhere.note_bad(damage.offset, &damage.what);
+                elsewhere.note_bad(damage.offset, &damage.what, VerifiedCopy { offset, bytes: out });
                 checked
             }
         }

@@ -10,7 +10,7 @@ use super::sides::{BadBytes, BothResults, OpenOnSides, Side, SideUse, Sides};
 use super::workers::Job;
 use crate::base::NOT_POISONED;
 use crate::base::digest::Crc32;
-use crate::fs::{BytesElsewhere, File, FileUsage, Fs, ReadAhead, is_there};
+use crate::fs::{BytesElsewhere, File, FileUsage, Fs, ReadAhead, VerifiedCopy, is_there};
 
 /// Copies that were read and of which nobody has said yet whether they are good.
 const COPIES_MAX: usize = 64;
@@ -22,6 +22,8 @@ pub(super) struct MirroredFile {
     files: [RwLock<Option<Arc<dyn File>>>; 2],
     /// The side where the file is read while that is whole and answers.
     home: Side,
+    /// Whether it is read on the other side while the home does not answer.
+    is_steered: bool,
     is_dirty: AtomicBool,
     /// Copies by their place, until they are found to be good.
     copies: Mutex<BTreeMap<u64, ReadCopy>>,
@@ -32,7 +34,6 @@ pub(super) struct MirroredFile {
 struct ReadCopy {
     /// The side that they are of.
     side: Side,
-    len: u64,
     crc: u32,
 }
 
@@ -42,18 +43,24 @@ impl MirroredFile {
         path: &str,
         is_writable: bool,
         files: [Option<Arc<dyn File>>; 2],
-    ) -> Arc<Self> {
+    ) -> Self {
         let home = sides.home_of(path);
         let home = if files[home.index()].is_some() { home } else { home.other() };
-        Arc::new(Self {
+        Self {
             sides: Arc::clone(sides),
             path: RwLock::new(path.to_owned()),
             is_writable,
             files: files.map(RwLock::new),
             home,
+            is_steered: true,
             is_dirty: AtomicBool::new(false),
             copies: Mutex::default(),
-        })
+        }
+    }
+
+    /// The same, read on one side as long as that is whole: what is asked is whether that has good bytes.
+    pub(super) fn on_one_side(self) -> Self {
+        Self { is_steered: false, ..self }
     }
 
     fn on(&self, side: Side) -> Option<Arc<dyn File>> {
@@ -80,7 +87,7 @@ impl MirroredFile {
     fn first_to_read(&self) -> Side {
         let home =
             if self.sides.use_of(self.home) == SideUse::Whole { self.home } else { self.sides.source() };
-        self.sides.to_ask(home)
+        if self.is_steered { self.sides.to_ask(home) } else { home }
     }
 
     /// Asks the side that reads are of, and the other one where that fails.
@@ -206,7 +213,17 @@ impl File for MirroredFile {
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let _in_step = self.sides.in_step();
-        self.change(|file| file.punch(offset, len)).settle(&self.sides)
+        let mut punched = self.change(|file| file.punch(offset, len));
+        let done: Vec<_> = punched.successes().collect();
+        if let [side] = done[..] {
+            // The other one has lost what says how it is encrypted. It is written anew.
+            let lost = side.other();
+            if let Some(what) = punched.forgive(lost, io::ErrorKind::InvalidData, ()) {
+                let path = self.path();
+                self.sides.note_bad(BadBytes { side: lost, path, offset: 0, len: 1, good_crc: None, what });
+            }
+        }
+        punched.settle(&self.sides)
     }
 
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
@@ -280,40 +297,41 @@ impl File for MirroredFile {
 
 impl BytesElsewhere for MirroredFile {
     fn read_copy(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
-        let other = self.first_to_read().other();
-        if self.sides.use_of(other) != SideUse::Whole {
-            return Ok(false);
-        }
+        let first = self.first_to_read();
         let mut bytes = vec![0; out.len()];
-        // A copy that cannot be read is none.
-        let Ok(()) = self.to_read(other).and_then(|file| file.read_exact_at(&mut bytes, offset)) else {
-            return Ok(false);
-        };
-        let mut copies = self.copies.lock().expect(NOT_POISONED);
-        if copies.len() == COPIES_MAX {
-            copies.clear();
+        // The bad bytes may be of the other side: reads go now to one, now to the other.
+        for side in [first.other(), first] {
+            if self.sides.use_of(side) != SideUse::Whole {
+                continue;
+            }
+            // A copy that cannot be read is none.
+            let read = self.to_read(side).and_then(|file| file.read_exact_at(&mut bytes, offset));
+            if read.is_err() || bytes == out {
+                continue;
+            }
+            let mut copies = self.copies.lock().expect(NOT_POISONED);
+            if copies.len() == COPIES_MAX {
+                copies.clear();
+            }
+            copies.insert(offset, ReadCopy { side, crc: Crc32::of(&bytes) });
+            out.copy_from_slice(&bytes);
+            return Ok(true);
         }
-        copies.insert(offset, ReadCopy { side: other, len: bytes.len() as u64, crc: Crc32::of(&bytes) });
-        out.copy_from_slice(&bytes);
-        Ok(true)
+        Ok(false)
     }
 
-    fn note_bad(&self, offset: u64, what: &str) {
+    fn note_bad(&self, _: u64, what: &str, copy: VerifiedCopy<'_>) {
+        let crc = Crc32::of(copy.bytes);
         let mut copies = self.copies.lock().expect(NOT_POISONED);
-        // The damage may be within what was copied for it.
-        let Some((place, copy)) = copies.range(..=offset).next_back().map(|(at, copy)| (*at, *copy)) else {
-            return;
-        };
-        if place + copy.len <= offset {
-            return;
-        }
-        copies.remove(&place);
+        // Another reader may have found other bytes there meanwhile, which nobody has verified.
+        let Some(read) = copies.get(&copy.offset).copied().filter(|read| read.crc == crc) else { return };
+        copies.remove(&copy.offset);
         self.sides.note_bad(BadBytes {
-            side: copy.side.other(),
+            side: read.side.other(),
             path: self.path(),
-            offset: place,
-            len: copy.len,
-            good_crc: Some(copy.crc),
+            offset: copy.offset,
+            len: copy.bytes.len() as u64,
+            good_crc: Some(crc),
             what: what.to_owned(),
         });
     }

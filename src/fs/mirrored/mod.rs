@@ -111,11 +111,11 @@ impl MirroredFs {
         let _names = self.sides.names.read().expect(NOT_POISONED);
         let opened = self.sides.on_each(|side| open(self.sides.disk(side).as_ref(), path));
         let files = opened.into_opened()?;
-        Ok(self.sides.register(MirroredFile::new(&self.sides, path, is_writable, files)))
+        Ok(self.sides.register(Arc::new(MirroredFile::new(&self.sides, path, is_writable, files))))
     }
 
     /// Opens a file for reads alone: on one disk, and on the other one once it is needed.
-    fn open_to_read(&self, path: &str, first: Side, open: OpenOn) -> io::Result<Arc<dyn File>> {
+    fn open_to_read(&self, path: &str, first: Side, open: OpenOn) -> io::Result<MirroredFile> {
         let _names = self.sides.names.read().expect(NOT_POISONED);
         let mut files = [None, None];
         match open(self.sides.disk(first).as_ref(), path) {
@@ -127,7 +127,7 @@ impl MirroredFs {
                 Err(_) => return Err(error),
             },
         }
-        Ok(self.sides.register(MirroredFile::new(&self.sides, path, false, files)))
+        Ok(MirroredFile::new(&self.sides, path, false, files))
     }
 
     /// Removes a name that was made on some sides alone. One where that fails is dropped.
@@ -157,7 +157,7 @@ impl Fs for MirroredFs {
             return Err(refusal);
         }
         let files = created.into_files(&self.sides)?;
-        Ok(self.sides.register(MirroredFile::new(&self.sides, path, true, files)))
+        Ok(self.sides.register(Arc::new(MirroredFile::new(&self.sides, path, true, files))))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
@@ -165,13 +165,15 @@ impl Fs for MirroredFs {
     }
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.open_to_read(path, self.sides.to_ask(self.sides.home_of(path)), |disk, path| {
-            disk.open_read(path)
-        })
+        let first = self.sides.to_ask(self.sides.home_of(path));
+        let opened = self.open_to_read(path, first, |disk, path| disk.open_read(path))?;
+        Ok(self.sides.register(Arc::new(opened)))
     }
 
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.open_to_read(path, self.sides.uncached_source(), |disk, path| disk.open_uncached(path))
+        let opened =
+            self.open_to_read(path, self.sides.uncached_source(), |disk, path| disk.open_uncached(path))?;
+        Ok(self.sides.register(Arc::new(opened.on_one_side())))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

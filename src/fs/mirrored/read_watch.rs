@@ -10,14 +10,17 @@ const SLOTS: usize = 16;
 /// The time after which a read under way speaks against its side.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 
+/// So many reads at a time that have been under way for as long as this speak against their side, too: a
+/// host with few workers must not lose all of them before the first one is slow.
+const SEVERAL: usize = 4;
+const SEVERAL_SLOW_AFTER: Duration = Duration::from_millis(100);
+
 /// The reads under way on a side.
 pub(super) struct ReadWatch {
     base: Instant,
     /// When the read of each slot began, in milliseconds after `base` and 1 more; 0 for none.
     slots: [AtomicU64; SLOTS],
     next: AtomicUsize,
-    /// The slot of a read that was found to be slow, and 1 more; 0 for none.
-    slow: AtomicUsize,
 }
 
 /// A read that is under way until this is dropped.
@@ -27,51 +30,33 @@ pub(super) struct WatchedRead<'w> {
 
 impl ReadWatch {
     pub(super) fn new() -> Self {
-        Self {
-            base: Instant::now(),
-            slots: Default::default(),
-            next: AtomicUsize::new(0),
-            slow: AtomicUsize::new(0),
-        }
+        Self { base: Instant::now(), slots: Default::default(), next: AtomicUsize::new(0) }
     }
 
     fn now(&self) -> u64 {
         self.base.elapsed().as_millis() as u64 + 1
     }
 
-    /// Begins a read. One in whose slot another one has been for too long takes note of that: of as many
-    /// reads as there are slots, one does.
+    /// Begins a read. It is not watched where another one has its slot.
     pub(super) fn begin(&self) -> WatchedRead<'_> {
-        let now = self.now();
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % SLOTS;
-        let slot = &self.slots[at];
-        match slot.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => WatchedRead { slot: Some(slot) },
-            Err(begun) => {
-                if is_slow(begun, now) {
-                    self.slow.store(at + 1, Ordering::Relaxed);
-                }
-                WatchedRead { slot: None }
-            }
-        }
+        let slot = &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % SLOTS];
+        let taken = slot.compare_exchange(0, self.now(), Ordering::Relaxed, Ordering::Relaxed);
+        WatchedRead { slot: taken.is_ok().then_some(slot) }
     }
 
-    /// Whether a read has been under way for too long.
+    /// Whether a read has been under way for too long, or several have been for rather long.
     pub(super) fn is_slow(&self) -> bool {
-        let Some(noted) = self.slow.load(Ordering::Relaxed).checked_sub(1) else { return false };
-        let now = self.now();
-        if is_slow(self.slots[noted].load(Ordering::Relaxed), now) {
-            return true;
+        let begun = self.slots.each_ref().map(|slot| slot.load(Ordering::Relaxed));
+        if begun.iter().all(|begun| *begun == 0) {
+            return false;
         }
-        // It was answered; others may not have been.
-        let slow = self.slots.iter().position(|slot| is_slow(slot.load(Ordering::Relaxed), now));
-        self.slow.store(slow.map_or(0, |at| at + 1), Ordering::Relaxed);
-        slow.is_some()
+        let now = self.now();
+        let longer_than = |time: Duration| {
+            let ages = begun.iter().filter(|begun| **begun != 0).map(|begun| now.saturating_sub(*begun));
+            ages.filter(|age| u128::from(*age) > time.as_millis()).count()
+        };
+        longer_than(SLOW_AFTER) > 0 || longer_than(SEVERAL_SLOW_AFTER) >= SEVERAL
     }
-}
-
-fn is_slow(begun: u64, now: u64) -> bool {
-    begun != 0 && now.saturating_sub(begun) > SLOW_AFTER.as_millis() as u64
 }
 
 impl Drop for WatchedRead<'_> {

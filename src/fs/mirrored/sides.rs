@@ -186,8 +186,9 @@ impl Sides {
 
     /// The side to ask in place of `home`: the other one while that does not answer.
     pub(super) fn to_ask(&self, home: Side) -> Side {
-        let is_stuck = self.reads_on(home).is_slow() && self.use_of(home.other()) == SideUse::Whole;
-        if is_stuck { home.other() } else { home }
+        let other = home.other();
+        let is_stuck = self.reads_on(home).is_slow() && self.use_of(other) == SideUse::Whole;
+        if is_stuck && !self.reads_on(other).is_slow() { other } else { home }
     }
 
     /// The side that uncached reads are of.
@@ -406,11 +407,12 @@ impl<T> BothResults<T> {
         self.results[side.index()] = Some(result);
     }
 
-    /// Takes an error of a kind on one side for `value`.
-    pub(super) fn forgive(&mut self, side: Side, kind: io::ErrorKind, value: T) {
-        if self.results[side.index()].as_ref().is_some_and(|r| r.as_ref().is_err_and(|e| e.kind() == kind)) {
-            self.results[side.index()] = Some(Ok(value));
-        }
+    /// Takes an error of a kind on one side for `value`. Returns the text of that error.
+    pub(super) fn forgive(&mut self, side: Side, kind: io::ErrorKind, value: T) -> Option<String> {
+        let result = self.results[side.index()].as_ref()?;
+        let forgiven = result.as_ref().err().filter(|error| error.kind() == kind)?.to_string();
+        self.results[side.index()] = Some(Ok(value));
+        Some(forgiven)
     }
 
     /// The result of an operation whose refusals leave nothing behind: a side that failed alone is

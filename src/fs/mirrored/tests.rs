@@ -9,7 +9,7 @@ use super::*;
 use crate::base::NOT_POISONED;
 use crate::fs::conformance::{conformance, read, write};
 use crate::fs::sim::{CrashPolicy, SimFs};
-use crate::fs::{forward_file, forward_fs};
+use crate::fs::{VerifiedCopy, forward_file, forward_fs};
 
 /// What was dropped, and what was dirty then.
 #[derive(Default)]
@@ -197,10 +197,31 @@ fn a_copy_that_was_verified_is_listed_with_its_crc() {
     let copy = file.elsewhere().unwrap();
     assert!(copy.read_copy(&mut out, 1).unwrap());
     assert_eq!(&out, b"bc");
-    copy.note_bad(1, "the CRC");
+    copy.note_bad(1, "the CRC", VerifiedCopy { offset: 1, bytes: b"xx" });
+    assert_eq!(disks.both.take_bad_bytes(), [], "nobody has verified what was read");
+    copy.note_bad(1, "the CRC", VerifiedCopy { offset: 1, bytes: b"bc" });
     let [bad] = &disks.both.take_bad_bytes()[..] else { panic!("one is listed") };
     assert_eq!((bad.side, bad.offset, bad.len), (Side::First, 1, 2));
     assert_eq!(bad.good_crc, Some(crate::base::digest::Crc32::of(b"bc")));
+}
+
+/// A side that does not answer may be the one that has the good bytes.
+#[test]
+fn a_copy_is_read_on_the_side_that_the_bad_bytes_are_not_of() {
+    let disks = Disks::whole();
+    let file = write(&disks.both, "d/a", b"abcd");
+    let home = disks.both.home_of("d/a");
+    let away = if home == Side::First { &disks.second } else { &disks.first };
+    away.damage("d/a", 1, 0xff).unwrap();
+    // The bad bytes were read away from home, and reads are of the home now.
+    let mut out = [0; 2];
+    away.open_read("d/a").unwrap().read_exact_at(&mut out, 1).unwrap();
+    assert_ne!(&out, b"bc");
+    let copy = file.elsewhere().unwrap();
+    assert!(copy.read_copy(&mut out, 1).unwrap());
+    assert_eq!(&out, b"bc");
+    copy.note_bad(1, "the CRC", VerifiedCopy { offset: 1, bytes: b"bc" });
+    assert_eq!(disks.both.take_bad_bytes()[0].side, home.other());
 }
 
 #[test]

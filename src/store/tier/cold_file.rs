@@ -13,7 +13,7 @@ use super::in_flight::{FetchedBytes, InFlightBytes, InFlightFetch};
 use super::segment_cache::{LocalCache, LocalPieces, READ_AHEAD_MAX_BYTES, numbers};
 use crate::base::NOT_POISONED;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
-use crate::fs::{BytesElsewhere, File, ReadAhead, forward_file};
+use crate::fs::{BytesElsewhere, File, ReadAhead, VerifiedCopy, forward_file};
 use crate::remote::{PartBytes, RemoteError};
 use crate::store::remote_log::request::TimeLimit;
 
@@ -418,7 +418,7 @@ impl BytesElsewhere for ColdFile {
         Ok(true)
     }
 
-    fn note_bad(&self, offset: u64, what: &str) {
+    fn note_bad(&self, offset: u64, what: &str, _: VerifiedCopy<'_>) {
         let is_own = self.cache.generation.load(Ordering::Acquire) == self.generation;
         match is_own && !self.tier.leaves_files_alone {
             true => self.tier.note_bad(self.cache.segment, offset, what),
