@@ -194,9 +194,7 @@ fn wait(mut child: Child, run_max: Duration, stopped: &Receiver<()>) -> io::Resu
             return Ok(RunOutcome::Ended(status));
         }
         if Instant::now() >= end {
-            // Only a child that nobody has waited for has this id for sure.
-            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
-            child.wait()?;
+            end_for_good(child);
             return Ok(if is_stopping { RunOutcome::ServerStops } else { RunOutcome::TookTooLong });
         }
         if is_stopping {
@@ -205,6 +203,23 @@ fn wait(mut child: Child, run_max: Duration, stopped: &Receiver<()>) -> io::Resu
             is_stopping = true;
             end = end.min(Instant::now() + END_MAX);
         }
+    }
+}
+
+/// Kills a program with its process group.
+fn end_for_good(mut child: Child) {
+    // Only a child that nobody has waited for has this id for sure. A program that has left its group is
+    // killed alone.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = child.kill();
+    let end = Instant::now() + END_MAX;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= end {
+            // It waits for a disk that does not answer, and must not keep the next event waiting.
+            std::thread::spawn(move || child.wait());
+            return;
+        }
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
@@ -285,7 +300,7 @@ impl DiskHookThread {
     /// Ends the thread. A program that still runs is killed soon; one whose disk does not even let it start
     /// is left alone.
     pub(crate) fn end(self) {
-        self.0.end_within(2 * END_MAX, "a change of a disk");
+        self.0.end_within(2 * END_MAX, "the program of --disk-hook");
     }
 }
 
