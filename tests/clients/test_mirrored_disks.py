@@ -127,7 +127,8 @@ def test_a_disk_that_fails_under_load_is_dropped_and_filled_when_it_is_back(own_
     acknowledged |= written(server, 10, lambda: is_degraded(server))
     read_back(server, acknowledged)
     until(told, server.log.read_text)
-    assert told()[0].startswith(f"dropped {other}: ") and "error" in told()[0], told()
+    # By the error of the disk, or by another thread that has heard of the failed sync first.
+    assert re.match(rf"dropped {re.escape(str(other))}: .*(error|failed)", told()[0]), told()
     server.kill()
     # In its place is an empty directory, of the file system below.
     disk.take_out()
