@@ -14,7 +14,8 @@ use siltstone::format::FAST_MARK;
 use siltstone::fs::{Fs, OsFs, absolute};
 use siltstone::store::{StoreCreation, check_first_start};
 use siltstone::vault::{
-    KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of, open_disk,
+    DirectoryKeys, KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of,
+    open_disk_with,
 };
 
 use crate::outcome::Failure;
@@ -187,7 +188,26 @@ impl DataDir {
     /// It is encrypted, and not with this key; of the disk.
     pub(crate) fn in_the_clear(&self, disk: Arc<dyn Fs>) -> Result<Arc<dyn Fs>, Failure> {
         let secret = self.secret()?;
-        open_disk(disk, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| self.failed(&error))
+        let keys = self.keys_of(disk.as_ref())?;
+        let opened = open_disk_with(keys.as_ref(), disk, secret.as_ref(), Arc::new(OsEntropy));
+        opened.map_err(|error| self.failed(&error))
+    }
+
+    /// The keys of a disk of the store; those of both sides of a mirror are the newer ones.
+    fn keys_of(&self, disk: &dyn Fs) -> Result<Option<DirectoryKeys>, Failure> {
+        match self.mirror() {
+            Some(places) => places.keys().map_err(|error| self.failed(&error)),
+            None => keys_of(disk).map_err(|error| self.failed(&error)),
+        }
+    }
+
+    /// The keys of the directory.
+    ///
+    /// # Errors
+    /// It is not encrypted, or they cannot be read.
+    pub(crate) fn keys(&self) -> Result<DirectoryKeys, Failure> {
+        let keys = self.keys_of(&OsFs::new(self.to_path_buf()))?;
+        keys.ok_or_else(|| Failure::of(self.display(), "it is not encrypted"))
     }
 
     /// Its disk, to make a store there; encrypted if that is asked for, or if it is already.
@@ -230,7 +250,11 @@ impl DataDir {
     /// # Errors
     /// It does: who takes the directory would have what opens it.
     pub(crate) fn check_apart(&self, file: &Path) -> Result<(), Failure> {
-        if !is_inside(file, self) {
+        let is_apart = match self.mirror() {
+            Some(places) => places.sides.iter().all(|side| !is_inside(file, side)),
+            None => !is_inside(file, self),
+        };
+        if is_apart {
             return Ok(());
         }
         let why = "it is in the data directory, where it protects nothing: put it on another disk";
@@ -243,7 +267,7 @@ impl DataDir {
     /// # Errors
     /// Neither can be read.
     pub(crate) fn keys_fault(&self) -> Result<Option<KeysFault>, Failure> {
-        let keys = keys_of(self.raw_disk()?.as_ref()).map_err(|error| self.failed(&error))?;
+        let keys = self.keys_of(self.raw_disk()?.as_ref())?;
         Ok(keys.and_then(|keys| keys.fault().cloned()))
     }
 

@@ -13,7 +13,7 @@ use siltstone::base::{OsEntropy, Timestamp};
 use siltstone::disks::DisksError;
 use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind, SHADOW};
 use siltstone::fs::{Lock, OsFs, memory_limit};
-use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert, level_keys};
+use siltstone::vault::{DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert, level_keys};
 
 use crate::data_dir::{DataDir, secret_in};
 use crate::outcome::{Failure, Outcome};
@@ -213,7 +213,7 @@ fn create(file: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failu
 }
 
 fn slots(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    let keys = keys_of(data_dir)?;
+    let keys = data_dir.keys()?;
     write_slots(&keys, json, out)?;
     Ok(Outcome::Success)
 }
@@ -223,7 +223,7 @@ fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
     let failed = |error: VaultError| data_dir.failed(&error);
     let disks = KeyDisks::of(data_dir);
     let _locks = disks.lock().map_err(|error| failed(error.into()))?;
-    let mut keys = keys_of(data_dir)?;
+    let mut keys = data_dir.keys()?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
     let fault = keys.fault().cloned();
     keys.mend(&disks.own, &secret).map_err(failed)?;
@@ -239,16 +239,6 @@ fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
     Ok(Outcome::Success)
 }
 
-fn keys_of(data_dir: &DataDir) -> Result<DirectoryKeys, Failure> {
-    let keys = match data_dir.mirror() {
-        Some(places) => places.keys().map_err(|error| data_dir.failed(&error))?,
-        None => {
-            vault::keys_of(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?
-        }
-    };
-    keys.ok_or_else(|| Failure::of(data_dir.display(), "it is not encrypted"))
-}
-
 fn change(
     data_dir: &DataDir,
     json: bool,
@@ -260,7 +250,7 @@ fn change(
     // A server reads the keys when it starts, so that it may run meanwhile; a conversion writes
     // them. Other commands that change them wait: what they wrote in between would be lost.
     let _locks = disks.lock().map_err(|error| failed(error.into()))?;
-    let mut keys = keys_of(data_dir)?;
+    let mut keys = data_dir.keys()?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
     keys.check_changeable(&disks.own).map_err(failed)?;
     change(&mut keys, &secret).map_err(failed)?;

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::error::VaultError;
-use crate::format::{FileKind, SaltPage, StoreKeyId, unfinished};
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{FileHeader, FileKind, SIDE_MARK_NUMBER, SaltPage, StoreKeyId, number_of, unfinished};
 use crate::fs::{File, Fs};
 
 /// The segments that are looked at where the files of a directory are to name its key.
@@ -82,11 +83,23 @@ pub(super) fn start_of(fs: &dyn Fs, path: &str) -> io::Result<FileStart> {
     }
 }
 
+/// Whether a file is the mark of a side of a mirror under another name, by which nobody reads it: marks are
+/// in the clear.
+fn is_mark_set_aside(fs: &dyn Fs, path: &str) -> io::Result<bool> {
+    let has_number = path.rsplit('/').next().is_some_and(|name| number_of(FileKind::Log, name).is_some());
+    let mut page = vec![0; PAGE_BYTES as usize];
+    match fs.open_read(path).and_then(|file| file.read_exact_at(&mut page, 0)) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        read => read?,
+    }
+    Ok(!has_number && FileHeader::decode(&page).is_ok_and(|header| header.number == SIDE_MARK_NUMBER))
+}
+
 /// Fails where a file of these directories is not encrypted.
 pub(super) fn check_files(fs: &dyn Fs, dirs: &[&str]) -> Result<(), VaultError> {
     for dir in dirs {
         for path in files_of(fs, dir)? {
-            if start_of(fs, &path)? == FileStart::Plain {
+            if start_of(fs, &path)? == FileStart::Plain && !is_mark_set_aside(fs, &path)? {
                 return Err(VaultError::PlainFile(path));
             }
         }

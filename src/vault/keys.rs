@@ -176,9 +176,10 @@ impl DirectoryKeys {
         Ok(if other.page.generation > self.page.generation { other } else { self })
     }
 
-    /// Whether both files are whole, and the same as those of `other`.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        self.fault.is_none() && self.page == other.page
+    /// Whether both files are whole, and those of `other` or later ones.
+    pub(super) fn is_no_older_than(&self, other: &Self) -> bool {
+        let is_later = self.page.generation > other.page.generation;
+        self.fault.is_none() && (is_later || self.page == other.page)
     }
 
     /// Adds a slot for a further secret. Nothing is written.

@@ -26,5 +26,6 @@ pub use file_cipher::StoreKey;
 pub use keys::{DirectoryKeys, KeyRequest, KeysFault};
 pub use open::{
     copy_keys, create_disk, create_key, is_encrypted, keys_of, level_keys, newest_keys, open_disk,
+    open_disk_with, replace_keys, take_newer_keys,
 };
 pub use secret::{StoreSecret, is_inside};

@@ -23,7 +23,21 @@ pub fn open_disk(
     secret: Option<&StoreSecret>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<Arc<dyn Fs>, VaultError> {
-    match keys_of(fs.as_ref())? {
+    let keys = keys_of(fs.as_ref())?;
+    open_disk_with(keys.as_ref(), fs, secret, entropy)
+}
+
+/// As [`open_disk`], by keys that were read before.
+///
+/// # Errors
+/// As of [`open_disk`].
+pub fn open_disk_with(
+    keys: Option<&DirectoryKeys>,
+    fs: Arc<dyn Fs>,
+    secret: Option<&StoreSecret>,
+    entropy: Arc<dyn Entropy>,
+) -> Result<Arc<dyn Fs>, VaultError> {
+    match keys {
         Some(keys) => Ok(over(keys.open_for(fs.as_ref(), secret)?, fs, entropy)),
         None => Ok(fs),
     }
@@ -117,8 +131,9 @@ pub fn copy_keys(from: &dyn Fs, to: &dyn Fs) -> Result<(), VaultError> {
 pub fn newest_keys(disks: [&dyn Fs; 2]) -> Result<Option<DirectoryKeys>, VaultError> {
     let found = match disks.map(DirectoryKeys::read) {
         [Ok(first), Ok(second)] => [first, second],
-        [Ok(Some(whole)), Err(VaultError::KeysDamaged(_) | VaultError::Io(_))]
-        | [Err(VaultError::KeysDamaged(_) | VaultError::Io(_)), Ok(Some(whole))] => [Some(whole), None],
+        [Ok(Some(whole)), Err(error)] | [Err(error), Ok(Some(whole))] if is_loss(&error) => {
+            [Some(whole), None]
+        }
         [Err(error), _] | [_, Err(error)] => return Err(error),
     };
     match found {
@@ -127,22 +142,51 @@ pub fn newest_keys(disks: [&dyn Fs; 2]) -> Result<Option<DirectoryKeys>, VaultEr
     }
 }
 
+/// Whether the keys of a directory cannot be read, in place of saying something that is not understood.
+fn is_loss(error: &VaultError) -> bool {
+    match error {
+        VaultError::KeysDamaged(_) => true,
+        VaultError::Io(error) => error.kind() != io::ErrorKind::Unsupported,
+        _ => false,
+    }
+}
+
 /// Gives both of two directories with the same files the newest of their keys. Durable on return.
 ///
 /// # Errors
+/// As of [`take_newer_keys`].
+pub fn level_keys([first, second]: [&dyn Fs; 2]) -> Result<(), VaultError> {
+    take_newer_keys(first, second)?;
+    take_newer_keys(second, first)
+}
+
+/// Gives a directory the keys of another one with the same files, if they are newer, or those of its own
+/// cannot be read. Durable on return.
+///
+/// # Errors
 /// As of [`newest_keys`]; the keys are not those of the files.
-pub fn level_keys(disks: [&dyn Fs; 2]) -> Result<(), VaultError> {
-    let Some(newest) = newest_keys(disks)? else { return Ok(()) };
-    for disk in disks {
-        let is_same =
-            DirectoryKeys::read(disk).is_ok_and(|found| found.is_some_and(|own| own.is_as(&newest)));
-        if !is_same {
-            newest.check_belongs(disk)?;
-            newest.write_copy(disk)?;
-            log::warn!("one side had older keys, or damaged ones, and got those of the other side");
-        }
+pub fn take_newer_keys(own: &dyn Fs, other: &dyn Fs) -> Result<(), VaultError> {
+    let Some(newest) = newest_keys([own, other])? else { return Ok(()) };
+    newest.check_belongs(own)?;
+    // Those who change slots do so while others use the directories: what they wrote meanwhile stays.
+    let found = DirectoryKeys::read(own);
+    if found.is_ok_and(|found| found.is_some_and(|found| found.is_no_older_than(&newest))) {
+        return Ok(());
     }
+    newest.write_copy(own)?;
+    log::warn!("one side had older keys, or damaged ones, and got those of the other side");
     Ok(())
+}
+
+/// Gives a directory, whose files are about to be replaced, the keys of another one. Durable on return.
+///
+/// # Errors
+/// The keys of the other one cannot be read; of the disks.
+pub fn replace_keys(from: &dyn Fs, to: &dyn Fs) -> Result<(), VaultError> {
+    match DirectoryKeys::read(from)? {
+        Some(keys) => Ok(keys.write_copy(to)?),
+        None => Ok(()),
+    }
 }
 
 /// Whether there is a file of a store.

@@ -1,12 +1,13 @@
 //! The server on two encrypted directories.
 
 use std::fs;
+use std::process::Command;
 
 use rustix::process::Signal;
 
 use super::mirrored::{Host, check_objects, is_degraded, wait_until_whole};
 use super::tier::{client, put};
-use crate::support::process::{Running, stderr_of};
+use crate::support::process::{Running, finish, stderr_of};
 
 const KEY: [&str; 2] = ["--store-key-file", "store.key"];
 const PHRASE: [&str; 2] = ["--store-key-file", "phrase"];
@@ -136,6 +137,8 @@ fn slots_are_those_of_both_sides() {
     let removed = host.tool(&[&["store-key", "remove", "1"], &PHRASE[..]].concat());
     assert!(removed.status.success(), "{}", stderr_of(&removed));
     assert_eq!(of("data"), of("other"));
+    let within = host.tool(&["store-key", "create", "other/store.key"]);
+    assert!(stderr_of(&within).contains("protects nothing"), "{}", stderr_of(&within));
     assert!(host.refusal(&[&["--mirror", "data=other"], &KEY[..]].concat()).contains("no slot"));
 }
 
@@ -165,4 +168,25 @@ fn sides_with_two_keys_are_refused() {
     }
     let said = host.refusal(&[&["--mirror", "data=other"], &KEY[..]].concat());
     assert!(said.contains("belong to two stores"), "{said}");
+}
+
+/// The way of the guide for tools that write to one directory alone.
+#[test]
+fn a_side_whose_mark_was_set_aside_is_a_store_of_its_own() {
+    let host = host_with_key();
+    let server = host.start(&[&["--encrypt-store"], &KEY[..]].concat());
+    put(&client(server.address()), 0).unwrap();
+    end(server);
+    fs::rename(host.path("data/meta/7ffffffffffffffe.log"), host.path("data/meta/aside")).unwrap();
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    tool.current_dir(host.path("")).args(["--data-dir", "data", "verify"]).args(KEY);
+    let verified = finish(&mut tool);
+    assert!(verified.status.success(), "{}", stderr_of(&verified));
+    fs::rename(host.path("other"), host.path("former")).unwrap();
+    let added = host.tool(&["disk", "add"]);
+    assert!(added.status.success(), "{}", stderr_of(&added));
+    let server = host.start(&KEY);
+    wait_until_whole(&server);
+    check_objects(&server, 1);
+    end(server);
 }

@@ -12,7 +12,7 @@ use siltstone::format::LOCK;
 use siltstone::fs::{Fs, OsFs, memory_limit, share_disk};
 use siltstone::vault::{
     DirectoryKeys, KeyRequest, StoreKey, StoreSecret, VaultError, copy_keys, create_disk, create_key,
-    is_encrypted, is_inside, keys_of, open_disk,
+    is_encrypted, is_inside, keys_of, open_disk_with,
 };
 
 use crate::cli::config::options::ServerOptions;
@@ -137,13 +137,16 @@ fn new_key(secret: &StoreSecret) -> KeyRequest<'_> {
 fn open_one(options: &ServerOptions, sections: &Sections, may_write: bool) -> Result<Arc<dyn Fs>, CliError> {
     let dir = &options.start.data_dir;
     let raw = directories(options, may_write)?;
-    let keys = DirectoryKeys::read(raw.as_ref()).map_err(|error| refused(dir, &error))?;
+    let keys = match options.start.mirror_places() {
+        Some(places) => places.keys().map_err(|error| refused(dir, &error))?,
+        None => keys_of(raw.as_ref()).map_err(|error| refused(dir, &error))?,
+    };
     let has_keys = keys.is_some();
     let secret = options.store.store_key_file.as_deref().map(secret_in).transpose()?;
     let creates = options.store.encrypt_store && may_write && !has_keys;
     if !creates {
-        let disk =
-            open_disk(raw, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| refused(dir, &error))?;
+        let disk = open_disk_with(keys.as_ref(), raw, secret.as_ref(), Arc::new(OsEntropy))
+            .map_err(|error| refused(dir, &error))?;
         if !has_keys && secret.is_some() {
             return Err(refused(dir, &VaultError::NotEncrypted));
         }

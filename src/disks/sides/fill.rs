@@ -10,9 +10,7 @@ use std::sync::Arc;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
 use crate::disks::DisksError;
-use crate::format::{
-    ExtentHeader, FileKind, KEYS, KEYS_COPY, StoreId, UNIT_BYTES, number_of, segment_path, unfinished,
-};
+use crate::format::{ExtentHeader, FileKind, StoreId, UNIT_BYTES, number_of, segment_path, unfinished};
 use crate::fs::{
     DiskPlace, File, Fs, MirroredFs, Side, copy_file, copy_range, crc32_of, is_there, remove_if_there,
 };
@@ -125,12 +123,6 @@ pub(super) fn remove_stale(side: &dyn Fs) -> io::Result<()> {
 /// # Errors
 /// Of the disks.
 pub(super) fn copy_unsealed(source: &dyn Fs, side: &dyn Fs) -> Result<(), DisksError> {
-    for path in [KEYS, KEYS_COPY] {
-        if is_there(source, path)? {
-            copy_named(source, side, path)?;
-        }
-    }
-    side.sync_dir("")?;
     let dir = FileKind::Log.dir();
     for name in source.list(dir)? {
         let path = format!("{dir}/{name}");
@@ -345,6 +337,22 @@ fn copy_readable(
         to.write_zeros(len - 1, 1)?;
     }
     Ok(crc.value())
+}
+
+/// Whether no byte of a file is left: each page is zeros, or cannot be read.
+pub(super) fn has_nothing(file: &dyn File) -> io::Result<bool> {
+    let len = file.len()?;
+    let mut page = vec![0; PAGE_BYTES as usize];
+    for at in (0..len).step_by(PAGE_BYTES as usize) {
+        let part = &mut page[..PAGE_BYTES.min(len - at) as usize];
+        match file.read_exact_at(part, at) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+            Err(error) => return Err(error),
+            Ok(()) if part.iter().any(|byte| *byte != 0) => return Ok(false),
+            Ok(()) => {}
+        }
+    }
+    Ok(true)
 }
 
 /// Fills `bytes`, with those of `before` for the pages that the disk cannot read, or zeros.

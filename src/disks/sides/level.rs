@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::fill::{NEWEST_SEGMENTS, copy_named, sealed_at};
+use super::fill::{NEWEST_SEGMENTS, copy_named, has_nothing, sealed_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::disks::DisksError;
 use crate::format::{EPOCH, FileKind, number_of, segment_path, unfinished};
@@ -57,9 +57,18 @@ fn level_ends(sides: [&dyn Fs; 2]) -> Result<u64, DisksError> {
     let mut levelled = 0;
     for id in list_numbers(sides[0], FileKind::Segment)?.into_iter().rev().take(NEWEST_SEGMENTS) {
         let path = segment_path(id);
-        if copy_where_unreadable(sides, &path)? {
-            levelled += 1;
-            continue;
+        match copy_where_nothing_is_left(sides, &path) {
+            Ok(false) => {}
+            Ok(true) => {
+                levelled += 1;
+                continue;
+            }
+            // What is of use is read where it is.
+            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::InvalidData) => {
+                log::warn!("{path} cannot be read on one side of the mirror: {error}");
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
         let files = match (sides[0].open(&path), sides[1].open(&path)) {
             (Ok(first), Ok(second)) => [first, second],
@@ -158,7 +167,7 @@ fn level_metadata(sides: [&dyn Fs; 2]) -> Result<Levelling, DisksError> {
         if log.is_none_or(|number| Some(number) != newest) && are_equal(sides, &path)? {
             continue;
         }
-        if log.is_some() && copy_where_unreadable(sides, &path)? {
+        if log.is_some() && copy_where_nothing_is_left(sides, &path)? {
             done.files += 1;
             continue;
         }
@@ -195,14 +204,17 @@ fn readable(sides: [&dyn Fs; 2], path: &str) -> Option<usize> {
     sides.into_iter().position(|side| side.open_read(path).and_then(|file| crc32_of(file.as_ref())).is_ok())
 }
 
-/// Copies a file from the side that can read its first page to the one that cannot: without that, an
-/// encrypted file has no bytes, and gets none. Returns whether that was so.
-fn copy_where_unreadable(sides: [&dyn Fs; 2], path: &str) -> io::Result<bool> {
-    let mut page = vec![0; PAGE_BYTES as usize];
-    let read = sides.map(|side| side.open_read(path).and_then(|file| file.read_exact_at(&mut page, 0)));
-    let good = match &read {
-        [Ok(()), Err(error)] if error.kind() == io::ErrorKind::InvalidData => 0,
-        [Err(error), Ok(())] if error.kind() == io::ErrorKind::InvalidData => 1,
+/// Copies a file of which one side has nothing from the other one: an encrypted file without its first page
+/// has no bytes, and gets none. Returns whether that was so.
+fn copy_where_nothing_is_left(sides: [&dyn Fs; 2], path: &str) -> io::Result<bool> {
+    let files = match (sides[0].open_read(path), sides[1].open_read(path)) {
+        (Ok(first), Ok(second)) => [first, second],
+        // It is looked at again by those who need it.
+        _ => return Ok(false),
+    };
+    let good = match (has_nothing(files[0].as_ref())?, has_nothing(files[1].as_ref())?) {
+        (false, true) => 0,
+        (true, false) => 1,
         _ => return Ok(false),
     };
     copy_named(sides[good], sides[1 - good], path)?;

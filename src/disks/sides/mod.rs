@@ -33,7 +33,7 @@ use crate::base::{Clock, Entropy, NOT_POISONED};
 use crate::format::{FileKind, Generation, GenerationId, SideId, SideMark, SideState, StoreId};
 use crate::fs::{Fs, Lock, MirroredFs, Side, SideUse};
 use crate::log::holds_store;
-use crate::vault::{EncryptedFs, StoreKey, level_keys};
+use crate::vault::{EncryptedFs, StoreKey, level_keys, replace_keys, take_newer_keys};
 use keeper::{MarkKeeper, Marks, random_id};
 use mark::{MarkFile, side_mark_path};
 use repair::SideRepairs;
@@ -302,8 +302,11 @@ impl MirrorOpening {
             // Either has all that was acknowledged, where they are whole in one generation.
             other = OtherSide::Leave;
         }
+        if fixed.iter().all(Option::is_some) {
+            return Err(self.refused(SidesRefusal::BothReadOnly));
+        }
         if fixed[source.index()].is_some() {
-            if plan.other != OtherSide::Level || fixed[source.other().index()].is_some() {
+            if plan.other != OtherSide::Level {
                 return Err(self.refused(SidesRefusal::LaterIsReadOnly(plan.source)));
             }
             source = source.other();
@@ -357,6 +360,12 @@ impl MirrorOpening {
         why: &str,
         held: Vec<Box<dyn Lock>>,
     ) -> Result<DiskMirror, DisksError> {
+        if self.options.key.is_some() {
+            let own = self.unmarked[source.index()].as_ref();
+            let newer = take_newer_keys(own, self.unmarked[source.other().index()].as_ref());
+            // It is opened by what it has, then.
+            newer.unwrap_or_else(|error| log::warn!("{}: {error}", self.name(source.other())));
+        }
         let keeper = self.keeper(marks);
         // What is sealed on both is equal: a segment is sealed once all that it has is durable. One that
         // this side goes on with may have a footer on the other one, after bytes that nobody was told of.
@@ -392,6 +401,7 @@ impl MirrorOpening {
         keeper.mark_filling(side, false)?;
         fill::keep_equal(from, to, sealed_below)?;
         keeper.mark_filling(side, true)?;
+        replace_keys(self.unmarked[source.index()].as_ref(), self.unmarked[side.index()].as_ref())?;
         fill::copy_unsealed(from, to)
     }
 

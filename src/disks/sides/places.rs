@@ -17,7 +17,7 @@ use crate::disks::{DisksError, UnmarkedFs, check_apart};
 use crate::format::{
     FileKind, Generation, GenerationId, KeysState, STANDBY, SideId, SideMark, SideState, StoreId, WitnessMark,
 };
-use crate::fs::{DiskPlace, File, Fs, Lock, OsFs, ReadOnlyFs, forward_fs, is_there};
+use crate::fs::{DiskPlace, File, Fs, Lock, OsFs, ReadOnlyFs, forward_fs, is_read_only, is_there};
 use crate::log::holds_store;
 use crate::vault::{DirectoryKeys, StoreKey, VaultError, newest_keys};
 
@@ -148,7 +148,7 @@ impl MirrorPlaces {
         let home = self.home()?;
         let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.sides[home.source]));
         let bare: Arc<dyn Fs> = Arc::new(UnmarkedFs { disk, mark: side_mark_path() });
-        Ok(Arc::new(LookedAtSides { source: ReadOnlyFs::new(bare), sides: self.sides.clone() }))
+        Ok(Arc::new(LookedAtSides { source: ReadOnlyFs::new(bare), places: self.clone(), home }))
     }
 
     /// The keys of an encrypted mirror: of the side that a start reads, or of the other one where that is
@@ -159,11 +159,16 @@ impl MirrorPlaces {
     pub fn keys(&self) -> Result<Option<DirectoryKeys>, DisksError> {
         let home = self.home()?;
         let own = OsFs::new(&self.sides[home.source]);
-        if home.other != OtherUse::Equal {
-            return Ok(DirectoryKeys::read(&own)?);
-        }
         let other = OsFs::new(&self.sides[1 - home.source]);
-        Ok(newest_keys([&own, &other])?)
+        Ok(match home.other {
+            OtherUse::Equal => newest_keys([&own, &other])?,
+            OtherUse::Filled => DirectoryKeys::read(&own)?,
+            // It may be there, and not be written to any more.
+            OtherUse::Missing => match DirectoryKeys::read(&own)? {
+                Some(keys) => newest_keys([&own, &other]).unwrap_or(Some(keys)),
+                None => None,
+            },
+        })
     }
 
     /// Both sides, as their marks describe them.
@@ -192,6 +197,12 @@ impl MirrorPlaces {
         }
         self.check_unmarked(&found)?;
         let plan = self.plan(&found, witness.as_ref())?;
+        let [one, other] = self.sides.each_ref().map(|dir| is_read_only(dir));
+        let is_fixed = if plan.source == 0 { one && !other } else { other && !one };
+        if is_fixed && plan.other == OtherSide::Level {
+            // Either has all that was acknowledged, and this one can be written to.
+            return Ok(Some(MirrorHome { source: 1 - plan.source, other: OtherUse::Missing }));
+        }
         let other = match plan.other {
             OtherSide::Level => OtherUse::Equal,
             OtherSide::Fill { .. } => OtherUse::Filled,
@@ -387,7 +398,9 @@ impl MirrorPlaces {
 /// One side, which is read, and the locks of both: none of them is written to meanwhile.
 struct LookedAtSides {
     source: ReadOnlyFs<Arc<dyn Fs>>,
-    sides: [PathBuf; 2],
+    places: MirrorPlaces,
+    /// The side that is read, by the marks before they were locked.
+    home: MirrorHome,
 }
 
 impl Fs for LookedAtSides {
@@ -404,7 +417,7 @@ impl Fs for LookedAtSides {
     /// Locks the sides that are there. A file system that cannot be written to needs no lock.
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
         let mut held = Vec::new();
-        for dir in &self.sides {
+        for dir in &self.places.sides {
             let disk = OsFs::new(dir);
             if !matches!(is_side(&disk), Ok(true)) {
                 continue;
@@ -413,6 +426,9 @@ impl Fs for LookedAtSides {
                 Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
                 locked => held.push(locked?),
             }
+        }
+        if self.places.home().ok() != Some(self.home) {
+            return Err(io::Error::other("the sides of the mirror have changed meanwhile: start again"));
         }
         match held.is_empty() {
             true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::fill::{is_sealed, names};
+use super::fill::{has_nothing, is_sealed, names};
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::disks::DisksError;
@@ -141,11 +141,13 @@ impl FileRepair<'_> {
     fn write_anew(&self, own: &dyn Fs, bad: &dyn File, good: &dyn File, aside: &str) -> io::Result<()> {
         remove_if_there(own, aside)?;
         let new = own.create(aside)?;
-        let len = bad.len()?;
+        // A sealed file of zeros has lost what says how it is encrypted.
+        let own_bytes = if has_nothing(bad)? { good } else { bad };
+        let len = own_bytes.len()?;
         let mut buffer = vec![0; MIB as usize];
         for at in (0..len).step_by(MIB as usize) {
             let bytes = &mut buffer[..MIB.min(len - at) as usize];
-            read_own(bad, good, bytes, at)?;
+            read_own(own_bytes, good, bytes, at)?;
             for (number, page) in bytes.chunks(PAGE_BYTES as usize).enumerate() {
                 if page.iter().any(|byte| *byte != 0) {
                     new.write_all_at(page, at + number as u64 * PAGE_BYTES)?;

@@ -80,6 +80,11 @@ pub enum SidesRefusal {
         letter(.0)
     )]
     LaterIsReadOnly(usize),
+    /// Neither side can be written to.
+    #[error(
+        "neither side can be written to: mount them for writing. To look at them as they are, start with --read-only"
+    )]
+    BothReadOnly,
     /// Another side may have gone on without this one.
     #[error(
         "side {} lacks what the other side of its mirror may have been given without it. Bring that one back; where it is lost, \

@@ -8,8 +8,8 @@ use super::mirrored::{
 };
 use super::script::CHURN;
 use super::*;
-use crate::fs::Side;
 use crate::fs::sim::CrashPolicy;
+use crate::fs::{Side, SideUse};
 
 #[test]
 fn an_encrypted_mirror_keeps_what_was_acknowledged_through_a_crash_at_every_operation() {
@@ -57,6 +57,45 @@ fn rot_of_it_is_read_from_the_other_side_and_written_anew() {
         assert_eq!(opened.repair_step().unwrap().files, 1);
         other.stop_at(other.operations() + 1);
         assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of that side alone");
+    });
+}
+
+/// Space is given back in a file whose salt one side has lost: that side stays.
+#[test]
+fn a_hole_in_a_file_without_its_salt_drops_no_side() {
+    on_encrypted_disk(|| {
+        let [first, second] = two_disks();
+        let opened = mirror(&first, &second).unwrap();
+        let store = store_with(&opened, small_segments());
+        let path = put_into_sealed(&store, &first);
+        drop(store);
+        drop(opened);
+        let opened = mirror(&first, &second).unwrap();
+        second.damage(&path, 20, 0xff).unwrap();
+        let file = opened.fs().open(&path).unwrap();
+        file.punch(8192, 4096).unwrap();
+        assert_eq!(opened.uses(), [SideUse::Whole; 2]);
+        assert_eq!(opened.repair_step().unwrap().files, 1, "it is written anew");
+    });
+}
+
+/// Nothing of a file whose salt is zeros can be read, and zeros are no bytes of it.
+#[test]
+fn a_salt_of_zeros_is_that_of_one_side_alone() {
+    on_encrypted_disk(|| {
+        let [first, second] = two_disks();
+        let opened = mirror(&first, &second).unwrap();
+        let store = store_with(&opened, small_segments());
+        let path = put_into_sealed(&store, &first);
+        drop(store);
+        drop(opened);
+        second.overwrite(&path, 0, &[0; 4096]).unwrap();
+        let opened = mirror(&first, &second).unwrap();
+        let store = store_with(&opened, small_segments());
+        first.stop_at(first.operations() + 1);
+        put(&store, "b", "later", b"later").unwrap();
+        assert_eq!(opened.uses(), [SideUse::Out, SideUse::Whole]);
+        assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000], "of the second side alone");
     });
 }
 

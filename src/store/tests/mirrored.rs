@@ -412,6 +412,27 @@ fn a_log_that_is_rotten_on_one_side_is_made_good_at_the_start() {
     assert_eq!(second.contents(&log).unwrap()[..16_384], whole[..16_384]);
 }
 
+/// What one side cannot read of a file takes nothing from what else it has: the other one may lack that.
+#[test]
+fn a_first_page_that_cannot_be_read_is_replaced_alone() {
+    let [first, second] = two_disks();
+    let opened = mirror(&first, &second).unwrap();
+    let store = store_with(&opened, small_segments());
+    let path = put_into_sealed(&store, &first);
+    drop(store);
+    drop(opened);
+    let (log, _) = first.files().into_iter().rfind(|(path, _)| path.ends_with("1.log")).unwrap();
+    for (file, at) in [(&log, 8_200), (&path, 80_000)] {
+        first.make_unreadable(file, 0..512).unwrap();
+        second.damage(file, at, 0xff).unwrap();
+    }
+    let opened = mirror(&first, &second).unwrap();
+    let store = store_on(&opened);
+    assert_eq!(store.health().read_only, None);
+    assert_eq!(get(&store, "b", "large").unwrap(), [7; 200_000]);
+    assert_eq!(get(&store, "b", "next").unwrap(), [8; 200_000]);
+}
+
 #[test]
 fn a_checkpoint_that_is_rotten_on_one_side_is_made_good_at_the_start() {
     for rotten in Side::BOTH {

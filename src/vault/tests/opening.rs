@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use super::{key_file, request};
 use crate::base::SeededEntropy;
+use crate::base::digest::Crc32;
 use crate::format::{KEYS, KEYS_COPY};
 use crate::fs::Fs;
 use crate::fs::conformance::{read, write};
 use crate::fs::sim::SimFs;
 use crate::vault::{
-    DirectoryKeys, StoreSecret, VaultError, copy_keys, create_disk, is_encrypted, keys_of, open_disk,
+    DirectoryKeys, StoreSecret, VaultError, copy_keys, create_disk, is_encrypted, keys_of, level_keys,
+    open_disk, take_newer_keys,
 };
 
 const LOG: &str = "meta/0000000000000001.log";
@@ -181,4 +183,33 @@ fn the_keys_of_another_directory_alone_open_nothing_and_are_not_written_again() 
         assert!(matches!(copy_keys(&sim, &SimFs::new()), Err(VaultError::ForeignKeys { .. })));
         assert_eq!(files(&sim), before);
     }
+}
+
+#[test]
+fn of_two_sides_each_gets_the_newer_keys_and_those_of_a_newer_version_stay() {
+    let (first, secret) = directory();
+    let second = first.copy();
+    let mut keys = DirectoryKeys::read(&second).unwrap().unwrap();
+    let key = keys.open(&secret).unwrap();
+    keys.add(&key, &request(&key_file(2))).unwrap();
+    keys.write(&second).unwrap();
+    let slots = |sim: &SimFs| DirectoryKeys::read(sim).unwrap().unwrap().slots().len();
+    take_newer_keys(&second, &first).unwrap();
+    assert_eq!([slots(&first), slots(&second)], [1, 2]);
+    level_keys([&first, &second]).unwrap();
+    assert_eq!([slots(&first), slots(&second)], [2, 2]);
+
+    let newer = second.copy();
+    for name in [KEYS, KEYS_COPY] {
+        let mut page = newer.contents(name).unwrap();
+        page[8] = 99;
+        let end = page.len() - 4;
+        let crc = Crc32::of(&page[..end]);
+        page[end..].copy_from_slice(&crc.to_le_bytes());
+        newer.overwrite(name, 0, &page).unwrap();
+    }
+    let before = files(&newer);
+    assert!(level_keys([&first, &newer]).is_err());
+    assert!(level_keys([&newer, &first]).is_err());
+    assert_eq!(files(&newer), before);
 }
