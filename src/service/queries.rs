@@ -119,18 +119,19 @@ impl Service {
         self.may(identity, &mut call, operation).is_ok()
     }
 
-    /// Whether `identity` may delete versions of an object, delete markers among them, by a request
-    /// like `request`: what a restoration does.
-    pub fn may_delete_versions(
+    /// Whether `identity` may do this to versions of an object that are named, delete markers among them,
+    /// by a request like `request`.
+    pub fn may_do_to_versions(
         &self,
         identity: &Identity,
         request: &Request<'_>,
         target: TargetResource,
+        operation: Operation,
     ) -> bool {
         let mut call = self.call_like(request);
         call.target = target;
         call.query = QueryParams::one("versionId", "null");
-        self.may(identity, &mut call, Operation::DeleteObject).is_ok()
+        self.may(identity, &mut call, operation).is_ok()
     }
 
     /// The effect that lifecycle rules would have now, for a user who may set them and list

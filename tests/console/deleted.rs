@@ -414,6 +414,39 @@ fn a_way_back_is_offered_to_those_alone_who_may_delete_versions() {
 }
 
 #[test]
+fn versions_ask_for_the_permissions_of_versions() {
+    let site = Site::new();
+    let list = ["ListBucket", "ListBucketVersions", "GetBucketVersioning", "PutObject"];
+    let of_objects = [&list[..], &["GetObject", "DeleteObject"]].concat();
+    let of_versions = [&list[..], &["GetObjectVersion", "DeleteObjectVersion"]].concat();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("objects", &of_objects, &["kept", "kept/*"])
+            + &user("versions", &of_versions, &["kept", "kept/*"])),
+    );
+    let mut owner = site.signed_in("owner");
+    kept(&mut owner);
+    owner.put("kept", "f/k", &[], b"one");
+    owner.put("kept", "f/k", &[], b"two");
+    let listed = owner.get("object?bucket=kept&key=f%2Fk").text().to_owned();
+    let version = listed.split("form=\"versions\" name=\"version\" value=\"").nth(1).unwrap();
+    let version = &version[..version.find('"').unwrap()];
+    let pages = [
+        format!("object?bucket=kept&key=f%2Fk&version={version}"),
+        "bucket?name=kept&prefix=f%2F&versions=1".to_owned(),
+    ];
+    for page in &pages {
+        let of_objects = site.signed_in("objects").get(page).text().to_owned();
+        assert!(of_objects.contains("needs DeleteObjectVersion on kept/f/"), "{of_objects}");
+        let of_versions = site.signed_in("versions").get(page).text().to_owned();
+        assert!(!of_versions.contains("needs Delete"), "{of_versions}");
+    }
+    let page = site.signed_in("objects").get("object?bucket=kept&key=f%2Fk").text().to_owned();
+    assert!(page.contains("needs GetObjectVersion on kept/f/k"), "{page}");
+    assert!(!page.contains("needs DeleteObject"), "{page}");
+}
+
+#[test]
 fn the_page_of_a_deleted_object_brings_it_back() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");

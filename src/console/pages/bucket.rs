@@ -109,7 +109,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let last = crumbs.pop().map_or_else(|| bucket.to_owned(), |crumb| crumb.name);
     // Permissions go by prefixes, so that any name stands for the folder's.
     let some_key = format!("{prefix}name");
-    let may_read = view.may(Operation::GetObject, bucket, Some(&some_key));
+    let lack = |operation| match shows_versions {
+        true => view.lack_to_versions(operation, bucket, &format!("{prefix}*")),
+        false => view.lack_in_folder(operation, bucket, prefix),
+    };
+    let delete_lack = lack(Operation::DeleteObject);
+    let may_read = lack(Operation::GetObject).is_none();
     let may_list_versions = view.may(Operation::ListObjectVersions, bucket, None);
     let has_versions = may_list_versions && super::settings::versioning(view, bucket).as_deref() != Some("");
     let deleted_count = if has_versions { DeletedCount::glance(view, bucket, prefix) } else { None };
@@ -140,14 +145,14 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         other_look: has_image.then(|| format!("{first}&grid={}", u8::from(!is_grid))),
         may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
         may_read,
-        may_delete: view.may(Operation::DeleteObject, bucket, Some(&some_key)),
+        may_delete: delete_lack.is_none(),
         may_restore: view.may_restore(bucket, &some_key),
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(&some_key)),
         may_delete_versions: may_list_versions,
         may_delete_bucket: view.may(Operation::DeleteBucket, bucket, None),
         write_lack: view.lack_in_folder(Operation::PutObject, bucket, prefix),
         tag_lack: view.lack_in_folder(Operation::PutObjectTagging, bucket, prefix),
-        delete_lack: view.lack_in_folder(Operation::DeleteObject, bucket, prefix),
+        delete_lack,
         folder_entered: view.entered(&[]),
         crumbs,
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),

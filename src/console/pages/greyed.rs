@@ -42,6 +42,13 @@ impl View<'_> {
         (!self.may(operation, bucket, key)).then(|| Lack::of(operation.as_str(), &resource))
     }
 
+    /// As [`View::lack`], of versions of an object that are named.
+    pub(super) fn lack_to_versions(&self, operation: Operation, bucket: &str, key: &str) -> Option<Lack> {
+        let action = format!("{}Version", operation.as_str());
+        let may = self.may_to_versions(operation, bucket, key);
+        (!may).then(|| Lack::of(&action, &format!("{bucket}/{key}")))
+    }
+
     /// What the user lacks to do this to the objects of a folder. Permissions go by prefixes, so
     /// that any name stands for the folder's.
     pub(super) fn lack_in_folder(&self, operation: Operation, bucket: &str, prefix: &str) -> Option<Lack> {

@@ -231,12 +231,18 @@ impl<'a> View<'a> {
         })
     }
 
+    /// As [`View::may`], of versions of an object that are named: their permissions are others.
+    fn may_to_versions(&self, operation: Operation, bucket: &str, key: &str) -> bool {
+        target(Some(bucket), Some(key)).is_ok_and(|target| {
+            let identity = &self.visitor.identity;
+            self.console.service.may_do_to_versions(identity, self.request, target, operation)
+        })
+    }
+
     /// Whether the user may bring a deleted object back: list its versions, and delete the markers
     /// above them. It decides what a page offers, and nothing else.
     fn may_restore(&self, bucket: &str, key: &str) -> bool {
-        let identity = &self.visitor.identity;
-        let may_delete = target(Some(bucket), Some(key))
-            .is_ok_and(|target| self.console.service.may_delete_versions(identity, self.request, target));
+        let may_delete = self.may_to_versions(Operation::DeleteObject, bucket, key);
         may_delete && self.may(Operation::ListObjectVersions, bucket, None)
     }
 

@@ -55,6 +55,7 @@ struct ObjectPage<'a> {
     copy_lack: Option<Lack>,
     move_lack: Option<Lack>,
     delete_lack: Option<Lack>,
+    restore_lack: Option<Lack>,
     /// What was entered in the forms of the page.
     metadata_entered: EnteredFields<'a>,
     tags_entered: EnteredFields<'a>,
@@ -169,10 +170,14 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     };
     let content =
         view.link("content", &[("bucket", Some(bucket)), ("key", Some(key)), ("versionId", version)]);
-    let read_lack = view.lack(Operation::GetObject, bucket, Some(key));
+    let lack = |operation| match version {
+        Some(_) => view.lack_to_versions(operation, bucket, key),
+        None => view.lack(operation, bucket, Some(key)),
+    };
+    let read_lack = lack(Operation::GetObject);
+    let delete_lack = lack(Operation::DeleteObject);
     let write_lack = view.lack(Operation::PutObject, bucket, Some(key));
-    let delete_lack = view.lack(Operation::DeleteObject, bucket, Some(key));
-    let copy_lack = write_lack.or_else(|| read_lack.clone());
+    let copy_lack = write_lack.clone().or_else(|| read_lack.clone());
     let page = ObjectPage {
         page: view.page(),
         bucket,
@@ -185,7 +190,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         is_current: is_current(view, bucket, key, version),
         may_write: view.may(Operation::PutObject, bucket, Some(key)),
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(key)),
-        may_read: view.may(Operation::GetObject, bucket, Some(key)),
+        may_read: read_lack.is_none(),
+        restore_lack: write_lack.or_else(|| view.lack_to_versions(Operation::GetObject, bucket, key)),
         may_restore: view.may_restore(bucket, key),
         move_lack: copy_lack.clone().or_else(|| delete_lack.clone()),
         read_lack,
